@@ -1,0 +1,3 @@
+module github.com/tenure-go/tenure/integration
+
+go 1.26

@@ -1,0 +1,98 @@
+package ownership
+
+import "time"
+
+// Hook is any value that implements one or more of the Hook… interfaces. There
+// is one small interface an event, so that new events break nobody. Hooks are
+// called synchronously, in the order of the events of one tenure or session, and
+// must return soon; they may call the tenure's methods. They must not panic.
+type Hook any
+
+// Hooks is a list of hooks; each event goes to all that ask for it.
+type Hooks []Hook
+
+// HookTransition hears of every change of a tenure's state, after the state is
+// stored and its work cancelled.
+type HookTransition interface {
+	OnTransition(Transition)
+}
+
+// Transition is one change of a tenure's state.
+type Transition struct {
+	Tenure    *Tenure
+	From, To  State
+	Cause     error         // nil when To is Held
+	Remaining time.Duration // until the safe deadline; negative once it has passed
+	InState   time.Duration // how long the tenure was in From
+}
+
+// HookClaim hears of every claim, when its outcome is known or given up.
+type HookClaim interface {
+	OnClaim(ClaimEvent)
+}
+
+// ClaimEvent is one attempt to acquire resources.
+type ClaimEvent struct {
+	Resources []string
+	Owner     Owner
+	Token     Token // 0 unless applied
+	Outcome   Outcome
+	Latency   time.Duration
+	Err       error
+}
+
+// HookRenewal hears of every renewal of a session.
+type HookRenewal interface {
+	OnRenewal(RenewalEvent)
+}
+
+// RenewalEvent is one renewal, resolved or not.
+type RenewalEvent struct {
+	Session   string
+	Owner     Owner
+	Outcome   Outcome
+	Latency   time.Duration // of this request
+	Remaining time.Duration // until the session's safe deadline, after this renewal
+	Tenures   int           // that it carries
+	Err       error
+}
+
+// HookSession hears of sessions that open and end.
+type HookSession interface {
+	OnSession(SessionEvent)
+}
+
+// SessionEvent is the begin or the end of a session.
+type SessionEvent struct {
+	Session string
+	Owner   Owner
+	Open    bool  // false: it ended
+	Cause   error // why it ended; nil for an orderly Close
+}
+
+// HookUnknown hears of every request whose outcome is unknown, and again when it
+// is resolved.
+type HookUnknown interface {
+	OnUnknown(UnknownEvent)
+}
+
+// UnknownEvent is an unknown outcome, or its resolution.
+type UnknownEvent struct {
+	Op       string // open, renew, kill, claim, release, move fence, close, revoke
+	Resource string // or bucket; empty for sessions
+	Err      error
+	Resolved Outcome // Unknown: not yet
+}
+
+// Each calls f with every hook that is a T. Adapters use it to send their events.
+func Each[T any](hooks Hooks, f func(T)) {
+	for _, h := range hooks {
+		if t, ok := h.(T); ok {
+			f(t)
+		}
+	}
+}
+
+func (h Hooks) transition(e Transition) {
+	Each(h, func(t HookTransition) { t.OnTransition(e) })
+}
