@@ -93,7 +93,7 @@ func servePeriod(ctx context.Context, t *Tenure, body func(context.Context, *Ten
 	defer cancel(nil)
 	stop := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
 	defer stop()
-	err = body(&period{Context: work, cancel: cancel, tenure: t}, t)
+	err = body(&bodyContext{Context: work, cancel: cancel, held: held}, t)
 	// A body that returns as its context ends cannot be told from one that gave
 	// up because of it, so only a context that is alive, by the clock and not by
 	// a callback that may be late, makes its return an end of its own.
@@ -101,6 +101,22 @@ func servePeriod(ctx context.Context, t *Tenure, body func(context.Context, *Ten
 		return true, err
 	}
 	return false, err
+}
+
+// bodyContext carries the values and the end of Run's own context and ends with
+// the period of Held. Its Err does not wait for the callback that links the two,
+// so work that slept is told at once.
+type bodyContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	held   context.Context
+}
+
+func (c *bodyContext) Err() error {
+	if c.held.Err() != nil {
+		c.cancel(context.Cause(c.held))
+	}
+	return c.Context.Err()
 }
 
 // enter makes calls of Run for one resource of one Ownership take turns.
