@@ -85,8 +85,11 @@ type Limits struct {
 	Granularity time.Duration
 	// WholeTTL is the unit that every TTL must be a multiple of; 0: any.
 	WholeTTL time.Duration
-	// MaxBatch is how many rows one Claim or Release may carry.
+	// MaxBatch is how many rows one Claim or Release may carry; at least 1.
 	MaxBatch int
+	// KeepsRows: a released row stays as a free marker (Found, zero Attempt)
+	// instead of being removed. It spares a claim the look.
+	KeepsRows bool
 }
 
 // Result is the answer to a change.
