@@ -116,8 +116,8 @@ func (a artifact) download(ctx context.Context, maven, folder, lib string) error
 
 var errNoMaven = errors.New("Maven (mvn) not found")
 
-// findJava returns a java of the wanted major version: that of JAVA_HOME, of PATH, or of the system's usual folder.
-func findJava(ctx context.Context, major string) (string, error) {
+// javaCandidates returns where a java may be: JAVA_HOME, PATH, and the folder that Linux distributions use.
+func javaCandidates() []string {
 	var candidates []string
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		candidates = append(candidates, filepath.Join(home, "bin", "java"))
@@ -126,7 +126,11 @@ func findJava(ctx context.Context, major string) (string, error) {
 		candidates = append(candidates, path)
 	}
 	installed, _ := filepath.Glob("/usr/lib/jvm/*/bin/java")
-	candidates = append(candidates, installed...)
+	return append(candidates, installed...)
+}
+
+// findJava returns the first candidate of the wanted major version.
+func findJava(ctx context.Context, major string, candidates []string) (string, error) {
 	var seen []string
 	for _, c := range candidates {
 		text, err := exec.CommandContext(ctx, c, "-version").CombinedOutput()

@@ -12,7 +12,7 @@ import (
 
 // Servers of one cluster need the same port on different addresses, so every cluster has a loopback network of its own:
 // 127.0.N.1, 127.0.N.2, and so on.
-const firstNetwork, lastNetwork = 40, 99
+const firstNetwork, lastNetwork = 40, 99 // N
 
 // A network is one 127.0.N together with the folder of its servers. Who holds the folder's lock owns both; the kernel
 // releases the lock when its process ends, and children do not inherit it.
@@ -30,19 +30,16 @@ func networksFolder() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("tenure-cluster-%d", os.Getuid()))
 }
 
-// takeNetwork takes the first network of root whose lock and ports are free, and removes what crashed runs left.
-func takeNetwork(root string, nodes int, ports []int) (*network, error) {
+// takeNetwork takes the first network, from first to last, whose lock and ports are free, and removes what crashed runs
+// have left in root.
+func takeNetwork(root string, first, last, nodes int, ports []int) (*network, error) {
 	if err := sweep(root); err != nil {
 		return nil, err
 	}
 	var faults []error
-	for i := firstNetwork; i <= lastNetwork; i++ {
+	for i := first; i <= last; i++ {
 		n := &network{prefix: fmt.Sprintf("127.0.%d", i)}
 		n.folder = filepath.Join(root, n.prefix)
-		if err := n.portsFree(nodes, ports); err != nil {
-			faults = append(faults, err)
-			continue
-		}
 		lock, err := lockFolder(n.folder)
 		if errors.Is(err, errLocked) {
 			faults = append(faults, err)
@@ -52,9 +49,17 @@ func takeNetwork(root string, nodes int, ports []int) (*network, error) {
 			return nil, err
 		}
 		n.lock = lock
+		// Only now: to look binds the ports for a moment, in which the owner's server could not.
+		if err := n.portsFree(nodes, ports); err != nil {
+			faults = append(faults, err)
+			if err := n.release(); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		return n, nil
 	}
-	return nil, fmt.Errorf("no loopback network from 127.0.%d to 127.0.%d is free: %w", firstNetwork, lastNetwork, errors.Join(faults...))
+	return nil, fmt.Errorf("no loopback network from 127.0.%d to 127.0.%d is free: %w", first, last, errors.Join(faults...))
 }
 
 func (n *network) portsFree(nodes int, ports []int) error {
@@ -100,7 +105,7 @@ func sweep(root string) error {
 		if err != nil {
 			return err
 		}
-		err = killStrays(folderProperty + f + "/")
+		err = killStrays(ownerMark + f + "/")
 		err = errors.Join(err, (&network{folder: f, lock: lock}).release())
 		if err != nil {
 			return fmt.Errorf("clean up after an earlier run: %w", err)

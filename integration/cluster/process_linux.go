@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// pause is the interval of every wait for a condition that can only be polled.
-const pause = 50 * time.Millisecond
-
 // A process is one child of the keeper. Its methods may be called concurrently.
 type process struct {
 	cmd *exec.Cmd
@@ -118,18 +115,6 @@ func (p *process) wait(ctx context.Context) error {
 		return fmt.Errorf("%s: %s", filepath.Base(p.cmd.Path), p.cmd.ProcessState)
 	}
 	return nil
-}
-
-// sleep waits for d and returns the cause when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // killStrays ends processes that have an argument beginning with mark: servers of a run that could not end them.
