@@ -242,17 +242,13 @@ func (o *Ownership) noteIdle() {
 // ended joins what err has to say, if anything, with why ctx ended.
 func ended(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
-	if err == nil || errors.Is(err, cause) {
-		return cmpErr(err, cause)
-	}
-	return fmt.Errorf("%w: %w", cause, err)
-}
-
-func cmpErr(err, cause error) error {
-	if err != nil {
+	switch {
+	case err == nil:
+		return cause
+	case errors.Is(err, cause):
 		return err
 	}
-	return cause
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 // request bounds one request to the store.

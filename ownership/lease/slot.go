@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/tenure-go/tenure/ownership"
 )
@@ -25,6 +26,7 @@ type grant struct {
 	session  *session
 	driver   *ownership.Driver
 	slot     *slot
+	ended    atomic.Bool // its work has ended, or its told deadline has passed
 }
 
 // reserve takes the resource's slot. If wait is false and a tenure of this
@@ -68,13 +70,15 @@ func (o *Ownership) heldHere(g *grant) error {
 // releasing reports whether the grant is on its way back: the tenure is over.
 func (g *grant) releasing() bool { return g.driver.Tenure().State().Terminal() }
 
-// vacate gives the slot up.
-func (o *Ownership) vacate(s *slot) {
+// vacate gives slots up.
+func (o *Ownership) vacate(slots ...*slot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.slots[s.resource] == s {
-		delete(o.slots, s.resource)
-		close(s.free)
+	for _, s := range slots {
+		if o.slots[s.resource] == s {
+			delete(o.slots, s.resource)
+			close(s.free)
+		}
 	}
 }
 
