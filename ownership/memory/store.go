@@ -89,7 +89,9 @@ func NewStore(opts StoreOptions) *Store {
 func (s *Store) Client(name string) *Store { return &Store{data: s.data, name: name} }
 
 // Limits implements [lease.Store].
-func (s *Store) Limits() lease.Limits { return lease.Limits{MaxBatch: s.data.opts.MaxBatch} }
+func (s *Store) Limits() lease.Limits {
+	return lease.Limits{MaxBatch: s.data.opts.MaxBatch, KeepsRows: s.data.opts.Buckets > 0}
+}
 
 // Bucket implements [lease.Store].
 func (s *Store) Bucket(resource string) string { return s.data.bucketOf(resource) }

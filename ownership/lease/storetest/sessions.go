@@ -170,11 +170,18 @@ func (e *env) wantDead(s lease.Session, wait time.Duration) {
 	e.Helper()
 	dead := func(what string, c lease.Session) {
 		e.Helper()
-		if !c.Dead || c.Alive() || c.Wait != wait {
-			e.Fatalf("%s: %+v, want dead with wait %v", what, c, wait)
+		if !c.Dead || c.Alive() {
+			e.Fatalf("%s: %+v, want dead", what, c)
 		}
 	}
-	dead("Session", e.session(s.ID))
+	waits := func(what string, c lease.Session) { // claimants go by these
+		e.Helper()
+		dead(what, c)
+		if c.Wait != wait || c.ID != s.ID {
+			e.Fatalf("%s: %+v, want session %v with wait %v", what, c, s.ID, wait)
+		}
+	}
+	waits("Session", e.session(s.ID))
 	for _, seq := range []int64{s.Seq + 1, s.Seq, 0, 1} { // 0 follows the −1 of the certificate
 		n := s
 		n.Seq = seq
@@ -183,9 +190,9 @@ func (e *env) wantDead(s lease.Session, wait time.Duration) {
 	dead("refused Open", refused(e, "Open of a dead session", e.store.Open(e.ctx(), s)))
 	dead("refused End", refused(e, "End of a dead session", e.store.End(e.ctx(), s)))
 	dead("refused Revoke", refused(e, "Revoke of a dead session", e.store.Revoke(e.ctx(), s.ID, lease.NewID(), e.ttl)))
-	dead("refused Kill", refused(e, "second Kill", e.store.Kill(e.ctx(), s.ID, nil, wait+time.Hour)))
-	dead("refused Kill", refused(e, "second Kill by seq", e.store.Kill(e.ctx(), s.ID, &s.Seq, wait+time.Hour)))
-	dead("Session", e.session(s.ID))
+	waits("refused Kill", refused(e, "second Kill", e.store.Kill(e.ctx(), s.ID, nil, wait+time.Hour)))
+	waits("refused Kill", refused(e, "second Kill by seq", e.store.Kill(e.ctx(), s.ID, &s.Seq, wait+time.Hour)))
+	waits("Session", e.session(s.ID))
 }
 
 // DESIGN 8.3: a session once declared dead never renews, and its id is spent.
