@@ -10,7 +10,9 @@ import (
 // no way from a Tenure to its Driver. An adapter that is a [lease.Store] never
 // meets one; package lease drives its tenures.
 //
-// All methods are safe for concurrent use and never block on the network.
+// All methods are safe for concurrent use and never block on the network. They
+// call Free and the hooks before they return, so call them without holding a lock
+// that those might want.
 //
 // [lease.Store]: https://pkg.go.dev/github.com/tenure-go/tenure/ownership/lease#Store
 type Driver struct {
@@ -27,9 +29,9 @@ type DriverConfig struct {
 	Hooks Hooks
 	// Free gives the grant back. It is called at most once, when the tenure is
 	// over and its work has ended or the last deadline it was told has passed;
-	// never while work may go on. It must not block and not call back into the
-	// tenure; it calls done once, from any goroutine, when the outcome is known:
-	// nil when the grant is gone, whoever removed it.
+	// never while work may go on. It must not block. It calls done once, from any
+	// goroutine, when the outcome is known: nil when the grant is gone, whoever
+	// removed it. nil means that there is nothing to give back.
 	Free func(done func(error))
 	// Clock is for tests that stop time; the zero value is the system's.
 	Clock clock.Clock
@@ -62,48 +64,43 @@ func (d *Driver) Now() time.Time { return d.t.clock.Now() }
 // count from before the request was sent, and neither moves backwards. It
 // returns the resulting state: not Held if the proof came too late.
 func (d *Driver) Confirm(safe, end time.Time) State {
-	d.t.lock()
+	now := d.t.lock()
 	defer d.t.unlock()
-	d.t.apply(event{kind: evProof, safe: safe, end: end}, nil)
+	d.t.apply(now, event{kind: evProof, safe: safe, end: end}, nil)
 	return d.t.term.state
 }
 
 // Doubt reports that it is not known whether the tenure is still ours. Work
 // stops at once; a later Confirm lets it begin anew.
-func (d *Driver) Doubt(cause error) {
-	d.t.lock()
-	defer d.t.unlock()
-	d.t.apply(event{kind: evDoubt}, cause)
-}
+func (d *Driver) Doubt(cause error) { d.apply(evDoubt, cause) }
 
 // Lose ends the tenure for good: a refusal, a rival, a revocation.
-func (d *Driver) Lose(cause error) {
-	d.t.lock()
-	defer d.t.unlock()
-	d.t.apply(event{kind: evLose}, cause)
-}
+func (d *Driver) Lose(cause error) { d.apply(evLose, cause) }
 
 // End ends the tenure as its owner's own Release would, without saying that its
-// work has ended: the first half of a shutdown. Freed follows when the work ends.
-func (d *Driver) End(cause error) {
-	d.t.lock()
+// work has ended: the first half of a shutdown. Freed follows when the work ends,
+// or when the deadline that it was told has passed.
+func (d *Driver) End(cause error) { d.apply(evRelease, cause) }
+
+func (d *Driver) apply(kind eventKind, cause error) {
+	now := d.t.lock()
 	defer d.t.unlock()
-	d.t.apply(event{kind: evRelease}, cause)
+	d.t.apply(now, event{kind: kind}, cause)
 }
 
 // Freed is closed when Free was called and has reported its outcome.
 func (d *Driver) Freed() <-chan struct{} { return d.t.freed }
 
-// Abandon ends the tenure, if it has not ended, without ever calling Free, and
-// stops its timer: for an adapter that closes and leaves the grant to the end of
-// its session.
+// Abandon ends the tenure, if it has not ended, and stops its timer. Free will
+// not be called, unless it was already: for a claim that came to nothing, and for
+// an adapter that closes and leaves the grant to the end of its session. Release
+// then returns cause, which must not be nil, unless the grant is known to be gone.
 func (d *Driver) Abandon(cause error) {
-	d.t.lock()
+	now := d.t.lock()
 	defer d.t.unlock()
-	if !d.t.freeing {
-		d.t.freeing = true
-		d.t.freeErr = cause
-		close(d.t.freed)
+	if !d.t.freeing || d.t.freeNow { // freeNow: the clock decided it in lock, unlock has yet to call
+		d.t.freeing, d.t.freeNow = true, false
+		d.t.reportFreed(cause)
 	}
-	d.t.apply(event{kind: evLose}, cause)
+	d.t.apply(now, event{kind: evLose}, cause)
 }

@@ -17,7 +17,9 @@ var (
 	ErrSuspect = errors.New("ownership is in doubt")
 	// ErrLost: the tenure is over for good. Acquire again.
 	ErrLost = errors.New("the tenure is lost")
-	// ErrReleased: the tenure was given back by its owner.
+	// ErrReleased: the tenure was given back by its owner. One that is given back
+	// while in doubt is Lost, since it may have been somebody else's already; its
+	// error matches both.
 	ErrReleased = errors.New("the tenure was released")
 
 	// ErrExpired: the deadline passed without proof of ownership.
@@ -88,13 +90,15 @@ type NotHeldError struct {
 	Resource  string
 	Token     Token
 	State     State
-	Remaining time.Duration // until the safe deadline; only while State is Held, and less than asked for
-	Cause     error         // may be nil while State is Acquiring or Held
+	Remaining time.Duration // until the safe deadline, less than was asked for; 0 unless State is Held
+	Cause     error         // why; nil while State is Acquiring or Held
 }
 
 func (e *NotHeldError) Error() string {
 	s := fmt.Sprintf("%s (token %d) is %s", e.Resource, e.Token, e.State)
 	switch e.State {
+	case Acquiring:
+		s += ": wait until it is proven"
 	case Held:
 		return fmt.Sprintf("%s for another %v only, less than was asked for; try again after the next renewal", s, e.Remaining)
 	case Suspect:

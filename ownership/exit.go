@@ -1,15 +1,21 @@
 package ownership
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
 )
 
-// ExitOnLoss is a [Hook] that ends the process when a tenure is lost. It is for
-// work that cannot be cancelled: better no process than one that goes on without
-// its resource. A Release does not trigger it.
+// ExitOnLoss is a [Hook] that ends the process when a tenure that was held is
+// lost. It is for work that cannot be cancelled: better no process than one that
+// goes on without its resource. Release and Close do not trigger it, not even
+// while the tenure is in doubt.
 type ExitOnLoss struct {
+	// OnSuspect ends the process as soon as the tenure is in doubt. A tenure in
+	// doubt can be proven again until it is lost, but somebody else may be let in
+	// meanwhile: set it where no fence would refuse what the work still writes.
+	OnSuspect bool
 	// After is how long the process has left to stop by itself; 0 ends it at
 	// once, before any deferred function runs.
 	After time.Duration
@@ -21,7 +27,8 @@ type ExitOnLoss struct {
 
 // OnTransition implements [HookTransition].
 func (e ExitOnLoss) OnTransition(t Transition) {
-	if t.To != Lost {
+	lost := t.To == Lost && t.From != Acquiring && !errors.Is(t.Cause, ErrReleased) && !errors.Is(t.Cause, ErrClosed)
+	if !lost && !(e.OnSuspect && t.To == Suspect) {
 		return
 	}
 	exit, code := e.Exit, e.Code
@@ -32,8 +39,8 @@ func (e ExitOnLoss) OnTransition(t Transition) {
 		code = 1
 	}
 	end := func() {
-		fmt.Fprintf(os.Stderr, "tenure: ending the process: %s (token %d) was lost: %v\n",
-			t.Tenure.Resource(), t.Tenure.Token(), t.Cause)
+		fmt.Fprintf(os.Stderr, "tenure: ending the process: %s (token %d) is %v: %v\n",
+			t.Tenure.Resource(), t.Tenure.Token(), t.To, t.Cause)
 		exit(code)
 	}
 	if e.After <= 0 {

@@ -3,9 +3,13 @@ package ownership
 import "time"
 
 // Hook is any value that implements one or more of the Hook… interfaces. There
-// is one small interface an event, so that new events break nobody. Hooks are
-// called synchronously, in the order of the events of one tenure or session, and
-// must return soon; they may call the tenure's methods. They must not panic.
+// is one small interface an event, so that new events break nobody.
+//
+// Hooks are called in the order of the events of one tenure or session, in the
+// goroutine that caused or found out the first of them: a renewal waits for them,
+// and so does a caller of State. So they must return soon, and not panic. They may
+// call the tenure's methods, but one that releases it must not wait for the end:
+// give Release a context that has ended, or a goroutine of its own.
 type Hook any
 
 // Hooks is a list of hooks; each event goes to all that ask for it.

@@ -9,6 +9,7 @@ import (
 // queries may rely on them.
 const (
 	KeyResource  = "resource"
+	KeyResources = "resources"
 	KeyOwner     = "owner"
 	KeyToken     = "token"
 	KeyFrom      = "from"
@@ -25,8 +26,14 @@ const (
 )
 
 // NewLogHook returns a [Hook] that writes every event to log: loss and trouble
-// as warnings, changes of hands as information, renewals and claims as debug.
-func NewLogHook(log *slog.Logger) Hook { return logHook{log} }
+// as warnings, changes of hands as information, renewals and claims as debug. A nil
+// log stands for slog.Default() at the time of the call.
+func NewLogHook(log *slog.Logger) Hook {
+	if log == nil {
+		log = slog.Default()
+	}
+	return logHook{log}
+}
 
 type logHook struct {
 	log *slog.Logger
@@ -62,7 +69,7 @@ func (h logHook) OnClaim(e ClaimEvent) {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
-		slog.Any(KeyResource, e.Resources),
+		slog.Any(KeyResources, e.Resources),
 		slog.String(KeyOwner, e.Owner.String()),
 		slog.Int64(KeyToken, int64(e.Token)),
 		slog.String(KeyOutcome, e.Outcome.String()),

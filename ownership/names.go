@@ -33,8 +33,8 @@ type Owner struct {
 	Nonce string
 }
 
-// NewOwner returns an Owner with a fresh random nonce. Use [CheckOwner] on name
-// first; NewOwner takes it as it is.
+// NewOwner returns an Owner with a fresh random nonce of 16 hex digits. Use
+// [CheckOwner] on name first; NewOwner takes it as it is.
 func NewOwner(name string) Owner {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails (Go 1.24)
@@ -49,10 +49,11 @@ func (o Owner) String() string {
 	return o.Name + "#" + o.Nonce
 }
 
-// ParseOwner is the inverse of [Owner.String]. Text without a nonce, as a hand
-// edit might leave it, becomes an Owner with a name only.
+// ParseOwner is the inverse of [Owner.String] for every Owner made by [NewOwner].
+// Any other text, as a hand edit might leave it, is kept too: the String of the
+// result is s.
 func ParseOwner(s string) Owner {
-	if i := strings.LastIndexByte(s, '#'); i >= 0 {
+	if i := strings.LastIndexByte(s, '#'); i >= 0 && i < len(s)-1 {
 		return Owner{Name: s[:i], Nonce: s[i+1:]}
 	}
 	return Owner{Name: s}
@@ -93,10 +94,7 @@ func CheckOwner(name string) error { return checkName("owner", name, MaxOwner) }
 
 func checkName(field, name string, limit int) error {
 	var faults []error
-	shown := name
-	if len(shown) > 40 {
-		shown = shown[:40] + "…"
-	}
+	shown := shorten(name)
 	if name == "" {
 		faults = append(faults, Invalid(field, `""`, "must not be empty", "give it a name"))
 	}
@@ -108,4 +106,17 @@ func checkName(field, name string, limit int) error {
 		faults = append(faults, Invalid(field, fmt.Sprintf("%q", shown), "must be valid UTF-8", "encode it, for example in hex"))
 	}
 	return errors.Join(faults...)
+}
+
+// shorten cuts s for an error message, between two characters.
+func shorten(s string) string {
+	const limit = 40
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit
+	for cut > limit-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
 }

@@ -19,14 +19,21 @@ import (
 //   - If body returns while its context is alive, Run releases the tenure and
 //     returns what body returned. If it returns after its context was cancelled,
 //     whatever it returns means "stopped", not "finished".
+//   - A call of [Tenure.Release], by body or by anybody else, ends the work for
+//     good: Run returns what body then returns.
 //   - Run returns when ctx ends (with its cause) and when own is closed (with
 //     [ErrClosed]), in both cases after body has returned and the tenure was
-//     given back, as far as ctx of the release, bounded by 10 s, allows.
+//     given back, as far as the authority confirms that within 10 s.
 //   - Two calls for the same resource of the same Ownership never have bodies
-//     running at once, even if the first ignores its cancelled context.
+//     running at once, even if the first ignores its cancelled context; the
+//     second waits for its turn.
 //
-// A panic of body is not caught; the tenure is released on its way.
+// Bad input is reported at once, with [ErrInvalid]. A panic of body is not
+// caught; the tenure is released on its way.
 func Run(ctx context.Context, own Ownership, resource string, body func(ctx context.Context, t *Tenure) error) error {
+	if err := checkRun(own, resource, body); err != nil {
+		return err
+	}
 	leave, err := enter(ctx, own, resource)
 	if err != nil {
 		return err
@@ -34,24 +41,36 @@ func Run(ctx context.Context, own Ownership, resource string, body func(ctx cont
 	defer leave()
 	var wait backoff
 	for {
+		began := time.Now()
 		t, err := own.Acquire(ctx, resource)
+		final := errors.Is(err, ErrInvalid)
 		if err == nil {
-			wait.reset()
-			var finished bool
-			if finished, err = serve(ctx, t, body); finished {
-				return err
-			}
+			began = time.Now()
+			final, err = serve(ctx, t, body)
 		}
 		switch {
+		case final:
+			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, ErrClosed), errors.Is(err, ErrInvalid):
+		case errors.Is(err, ErrClosed):
 			return err
 		}
-		if !wait.pause(ctx) {
+		if !wait.pause(ctx, time.Since(began)) {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+func checkRun(own Ownership, resource string, body func(context.Context, *Tenure) error) error {
+	var faults []error
+	if own == nil {
+		faults = append(faults, Invalid("own", "nil", "must be an Ownership", "open one with an adapter"))
+	}
+	if body == nil {
+		faults = append(faults, Invalid("body", "nil", "must be a function", "pass the work to do while the resource is held"))
+	}
+	return errors.Join(append(faults, CheckResource(resource))...)
 }
 
 // releaseTimeout bounds how long Run waits for a release to be confirmed. What
@@ -59,7 +78,7 @@ func Run(ctx context.Context, own Ownership, resource string, body func(ctx cont
 const releaseTimeout = 10 * time.Second
 
 // serve runs body through all periods of one tenure. finished says that body
-// came to its own end.
+// came to its own end; otherwise err says why it is not to go on.
 func serve(ctx context.Context, t *Tenure, body func(context.Context, *Tenure) error) (finished bool, err error) {
 	defer func() {
 		// Only here, after body has returned or panicked: work stops before
@@ -69,38 +88,32 @@ func serve(ctx context.Context, t *Tenure, body func(context.Context, *Tenure) e
 		_ = t.Release(release)
 	}()
 	for {
-		state, err := t.await(ctx, Suspect)
-		switch {
-		case err != nil:
-			return true, err
-		case state.Terminal():
-			return false, t.Err()
+		if err := t.awaitHeld(ctx); err != nil {
+			return false, err
 		}
-		finished, err := servePeriod(ctx, t, body)
-		if finished || ctx.Err() != nil {
-			return finished, err
+		if finished, err := servePeriod(ctx, t, body); finished {
+			return true, err
 		}
 	}
 }
 
 func servePeriod(ctx context.Context, t *Tenure, body func(context.Context, *Tenure) error) (finished bool, err error) {
-	if !t.begin() {
-		return false, t.Err()
+	held, ok := t.begin()
+	if !ok {
+		return false, nil
 	}
 	defer t.end()
-	held := t.Context()
-	work, cancel := context.WithCancelCause(context.WithValue(ctx, bodyKey{}, t))
+	work, cancel := context.WithCancelCause(context.WithValue(ctx, bodyKey{t}, true))
 	defer cancel(nil)
 	stop := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
 	defer stop()
 	err = body(&bodyContext{Context: work, cancel: cancel, held: held}, t)
 	// A body that returns as its context ends cannot be told from one that gave
 	// up because of it, so only a context that is alive, by the clock and not by
-	// a callback that may be late, makes its return an end of its own.
-	if held.Err() == nil && ctx.Err() == nil {
-		return true, err
-	}
-	return false, err
+	// a callback that may be late, makes its return an end of its own. A release
+	// is the exception: it was asked for, so "defer t.Release(ctx)" in a body
+	// must not make it run for ever.
+	return ctx.Err() == nil && (held.Err() == nil || t.gaveBack()), err
 }
 
 // bodyContext carries the values and the end of Run's own context and ends with
@@ -121,7 +134,7 @@ func (c *bodyContext) Err() error {
 
 // enter makes calls of Run for one resource of one Ownership take turns.
 func enter(ctx context.Context, own Ownership, resource string) (leave func(), err error) {
-	if !reflect.TypeOf(own).Comparable() {
+	if !reflect.ValueOf(own).Comparable() {
 		return func() {}, nil // no identity to tell it by; the authority still arbitrates
 	}
 	key := turnKey{own, resource}
@@ -155,10 +168,15 @@ type backoff struct {
 	ceiling time.Duration
 }
 
-func (b *backoff) reset() { b.ceiling = 0 }
+const maxBackoff = 5 * time.Second
 
-func (b *backoff) pause(ctx context.Context) bool {
-	b.ceiling = min(max(2*b.ceiling, 100*time.Millisecond), 5*time.Second)
+// pause waits before the next try. Only a try that lasted counts as a success: a
+// tenure that is granted and lost at once, over and over, is trouble too.
+func (b *backoff) pause(ctx context.Context, lasted time.Duration) bool {
+	if lasted >= maxBackoff {
+		b.ceiling = 0
+	}
+	b.ceiling = min(max(2*b.ceiling, 100*time.Millisecond), maxBackoff)
 	timer := time.NewTimer(rand.N(b.ceiling) + time.Millisecond)
 	defer timer.Stop()
 	select {

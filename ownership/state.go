@@ -74,10 +74,12 @@ type event struct {
 //  1. Lost and Released are terminal (DESIGN 8.6).
 //  2. The clock speaks before the event: past end the tenure is over, whatever
 //     arrives (8.5).
-//  3. safe and end never move backwards.
-//  4. A proof whose safe deadline has already passed is no licence to work.
+//  3. safe and end never move backwards, and safe is never after end.
+//  4. A proof whose own safe deadline has already passed is no licence to work,
+//     whatever an earlier one said.
 //  5. A release of a tenure that is not Held leaves it Lost: ownership was
 //     unproven, so it was never known to be ours to give.
+//  6. Looking again at the same instant changes nothing.
 func (t term) step(now time.Time, ev event) term {
 	switch {
 	case t.state.Terminal():
@@ -91,8 +93,12 @@ func (t term) step(now time.Time, ev event) term {
 	switch ev.kind {
 	case evTick: // the clock has spoken above
 	case evProof:
-		t.safe, t.end = later(t.safe, ev.safe), later(t.end, ev.end)
-		if now.Before(t.safe) {
+		t.safe = later(t.safe, ev.safe)
+		t.end = later(later(t.end, ev.end), t.safe)
+		switch {
+		case !now.Before(t.end): // the first proof of a claim, from too long ago
+			t.state = Lost
+		case now.Before(ev.safe):
 			t.state = Held
 		}
 	case evDoubt:

@@ -28,6 +28,10 @@ type Tenure struct {
 	hooks    Hooks
 	free     func(done func(error))
 
+	done  chan struct{} // closed when terminal
+	freed chan struct{} // closed when the grant's fate is known; freeErr is set before
+	once  sync.Once     // the first report of free counts
+
 	mu       sync.Mutex
 	term     term
 	cause    error         // why it is Suspect, Lost or Released
@@ -35,16 +39,15 @@ type Tenure struct {
 	progress time.Time     // last sign of life of the work
 	period   *period       // the current period of Held; nil until somebody asks for its context
 	changed  chan struct{} // closed at the next transition; nil until somebody waits
-	done     chan struct{} // closed when terminal
 	timer    *time.Timer
 	wake     time.Time // what timer is armed for; zero: nothing
 	working  int       // bodies of Run at work
 	ended    bool      // Release was called: no further work will begin
-	freeing  bool      // free was called, at most once
-	freed    chan struct{}
+	freeing  bool      // the grant's removal was decided, which happens once
+	freeNow  bool      // and free is to be called at unlock
 	freeErr  error
 	events   []Transition // not yet told to the hooks, in order
-	telling  bool
+	telling  bool         // somebody is telling them
 }
 
 // period is one period of Held, as its work sees it.
@@ -92,17 +95,20 @@ func (t *Tenure) Deadline() time.Time {
 	return t.clock.Wall(t.term.safe)
 }
 
-// Ensure returns nil if the tenure is held now and stays so for at least d more
-// without any renewal, and a *[NotHeldError] otherwise. It is a cheap local
-// check, no substitute for the fence: the process may sleep right after it.
+// Ensure returns nil if the tenure is held now and nobody else is let in for at
+// least d more, even if no renewal succeeds; otherwise a *[NotHeldError]. It is a
+// cheap local check, no substitute for the fence: the process may sleep right
+// after it.
 func (t *Tenure) Ensure(d time.Duration) error {
-	t.lock()
+	now := t.lock()
 	defer t.unlock()
-	remaining := t.clock.Until(t.term.safe)
-	if t.term.state == Held && remaining >= d {
-		return nil
+	if t.term.state != Held {
+		return t.notHeld(0)
 	}
-	return t.notHeld(remaining)
+	if remaining := t.term.safe.Sub(now); remaining < d {
+		return t.notHeld(remaining)
+	}
+	return nil
 }
 
 // Err returns nil while the tenure is not over, and a *[NotHeldError] that says
@@ -124,9 +130,16 @@ func (t *Tenure) Done() <-chan struct{} { return t.done }
 // moment the tenure is not held, with a *[NotHeldError] as its cause; in any
 // other state it is cancelled already. A tenure that was in doubt and is proven
 // again has a new one: call Context again.
+//
+// Its Err looks at the clock. A context derived from it does so no more, and
+// after a suspend of the machine learns of the end a moment later than this one.
 func (t *Tenure) Context() context.Context {
 	t.lock()
 	defer t.unlock()
+	return t.context()
+}
+
+func (t *Tenure) context() context.Context {
 	if t.period == nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		t.period = &period{Context: ctx, cancel: cancel, tenure: t}
@@ -141,9 +154,9 @@ func (t *Tenure) Context() context.Context {
 // set is there one: without a call for so long the tenure is lost, although its
 // process lives and renews.
 func (t *Tenure) Progress() {
-	t.lock()
+	now := t.lock()
 	defer t.unlock()
-	t.progress = t.clock.Now()
+	t.progress = now
 }
 
 // Release ends the tenure: not held, work cancelled, and, once the work has
@@ -153,86 +166,98 @@ func (t *Tenure) Progress() {
 // harmless after a loss: a late release never touches the next owner's grant.
 //
 // It returns nil when the grant is known to be gone. An error that is
-// [ErrDraining] says that ctx ended first, or that Release was called by the
-// body itself, while the work goes on: the grant is given back by itself later.
-// One that is [ErrUnknown] says that the authority has not answered: it is
-// asked again in the background until the session ends. In either case the
-// tenure is over for this process.
+// [ErrDraining] says that ctx ended first, or that ctx is the context of the very
+// body that is at work: the grant is given back by itself later. One that is
+// [ErrUnknown] says that the authority has not answered: it is asked again in the
+// background until the session ends. In either case the tenure is over for this
+// process.
 func (t *Tenure) Release(ctx context.Context) error {
-	t.lock()
-	t.apply(event{kind: evRelease}, ErrReleased)
+	now := t.lock()
+	t.apply(now, event{kind: evRelease}, ErrReleased)
 	t.ended = true
-	t.maybeFree()
-	inside := t.working > 0 && ctx.Value(bodyKey{}) == t
+	t.maybeFree(now)
 	freeing := t.freeing
 	t.unlock()
-	if inside {
-		return fmt.Errorf("releasing %s (token %d): called by its own work, so the grant follows when that returns: %w",
-			t.resource, t.token, ErrDraining)
-	}
 	select {
 	case <-t.freed:
-		return t.freeErr
+		return t.releaseError(t.freeErr)
 	default:
 	}
+	if !freeing && ctx.Value(bodyKey{t}) != nil {
+		return t.releaseError(fmt.Errorf("called by its own work, so the grant follows when that returns: %w", ErrDraining))
+	}
 	select {
 	case <-t.freed:
-		return t.freeErr
+		return t.releaseError(t.freeErr)
 	case <-ctx.Done():
-		t.lock()
-		freeing = t.freeing
-		t.unlock()
-		if !freeing {
-			return fmt.Errorf("releasing %s (token %d): %w: %w", t.resource, t.token, ErrDraining, context.Cause(ctx))
-		}
-		return fmt.Errorf("releasing %s (token %d): %w: %w", t.resource, t.token, ErrUnknown, context.Cause(ctx))
 	}
+	t.lock()
+	freeing = t.freeing
+	t.unlock()
+	if !freeing {
+		return t.releaseError(fmt.Errorf("%w, and the grant follows when it does: %w", ErrDraining, context.Cause(ctx)))
+	}
+	return t.releaseError(fmt.Errorf("%w, it is resolved in the background: %w", ErrUnknown, context.Cause(ctx)))
 }
 
-// bodyKey marks the context of a body of Run with its tenure.
-type bodyKey struct{}
+func (t *Tenure) releaseError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("releasing %s (token %d): %w", t.resource, t.token, err)
+}
+
+// bodyKey marks the context of a body of Run with its tenure. The tenure is part
+// of the key, so that a Run inside a body hides nothing.
+type bodyKey struct{ t *Tenure }
 
 // lock takes the mutex and lets the clock speak, so that nothing is decided on
-// a state that time has overtaken.
-func (t *Tenure) lock() {
+// a state that time has overtaken. All that is decided until unlock is decided
+// at the one instant that it returns: with a second reading, a proof could hide
+// that the deadline passed between the two, and the old period would live on.
+func (t *Tenure) lock() time.Time {
 	t.mu.Lock()
-	t.tick()
+	now := t.clock.Now()
+	t.tick(now)
+	return now
 }
 
 // tick applies the passage of time. The caller holds mu.
-func (t *Tenure) tick() {
-	if t.term.state.Terminal() {
-		t.maybeFree()
-		return
-	}
-	now := t.clock.Now()
-	t.apply(event{kind: evTick}, ErrExpired)
+func (t *Tenure) tick(now time.Time) {
+	t.apply(now, event{kind: evTick}, ErrExpired)
 	if t.stall > 0 && t.term.state == Held && !now.Before(t.progress.Add(t.stall)) {
 		// The deadline freezes where it is: Lost takes no more proofs.
-		t.apply(event{kind: evLose}, fmt.Errorf("%w for %v; call Progress more often, or raise Timing.Stall", ErrStalled, t.stall))
+		t.apply(now, event{kind: evLose}, fmt.Errorf("%w for %v; call Progress more often, or raise Timing.Stall", ErrStalled, t.stall))
 	}
+	t.maybeFree(now)
 }
 
 // apply runs one event through step and carries out what follows from it. The
 // caller holds mu; the hooks hear of it at unlock.
-func (t *Tenure) apply(ev event, cause error) {
-	now := t.clock.Now()
+func (t *Tenure) apply(now time.Time, ev event, cause error) {
 	before := t.term
 	t.term = before.step(now, ev)
 	if t.term.state == before.state {
 		return
 	}
-	if ev.kind == evProof && t.term.state != Held {
-		cause = ErrExpired // the clock spoke before the proof
-	}
-	if t.term.state == Held {
+	switch {
+	case t.term.state == Held:
 		cause = nil
 		t.progress = now // each period starts with a fresh watchdog
+	case ev.kind == evProof:
+		cause = ErrExpired
+	case before.state == Suspect && ev.kind != evLose && t.cause != nil && t.cause != ErrExpired:
+		// Neither the clock nor the owner knows more than the doubt did.
+		cause = fmt.Errorf("%w, in doubt because: %w", cause, t.cause)
 	}
 	t.cause = cause
+	var remaining time.Duration
+	if !t.term.safe.IsZero() {
+		remaining = t.term.safe.Sub(now)
+	}
 	t.events = append(t.events, Transition{
 		Tenure: t, From: before.state, To: t.term.state, Cause: cause,
-		Remaining: t.term.safe.Sub(now), InState: now.Sub(t.since),
+		Remaining: remaining, InState: now.Sub(t.since),
 	})
 	t.since = now
 	if t.term.state != Held && t.period != nil {
@@ -247,54 +272,74 @@ func (t *Tenure) apply(ev event, cause error) {
 	}
 	if t.term.state.Terminal() {
 		close(t.done)
-		t.maybeFree()
+		t.maybeFree(now)
 	}
 }
 
-// maybeFree hands the grant back once nothing can be done under it any more: the
-// work has ended, or the deadline that it was told has passed (DESIGN 2.6). The
-// caller holds mu.
-func (t *Tenure) maybeFree() {
+// maybeFree decides to hand the grant back once nothing can be done under it any
+// more: the work has ended, or the deadline that it was told has passed (DESIGN
+// 2.6). The caller holds mu.
+func (t *Tenure) maybeFree(now time.Time) {
 	if t.freeing || !t.term.state.Terminal() {
 		return
 	}
-	if !(t.ended && t.working == 0) && t.clock.Now().Before(t.term.safe) {
+	if (!t.ended || t.working > 0) && now.Before(t.term.safe) {
 		return
 	}
-	t.freeing = true
-	if t.free == nil {
+	t.freeing, t.freeNow = true, true
+}
+
+func (t *Tenure) reportFreed(err error) {
+	t.once.Do(func() {
+		t.freeErr = err
 		close(t.freed)
-		return
-	}
-	var once sync.Once
-	t.free(func(err error) {
-		once.Do(func() {
-			t.freeErr = err
-			close(t.freed)
-		})
 	})
 }
 
 // unlock arms the timer for the next instant at which the clock has something to
-// say, releases mu and tells the hooks what happened, in order.
+// say and releases mu. Then it does what must not happen under mu, for it is the
+// adapter's and the user's code: giving the grant back, and telling the hooks.
 func (t *Tenure) unlock() {
 	t.arm()
-	if t.telling || len(t.events) == 0 {
-		t.mu.Unlock()
-		return
+	free, tell := t.freeNow, len(t.events) > 0 && !t.telling
+	t.freeNow = false
+	if tell {
+		t.telling = true
 	}
-	t.telling = true
-	for len(t.events) > 0 {
-		events := t.events
-		t.events = nil
-		t.mu.Unlock()
-		for _, e := range events {
-			t.hooks.transition(e)
-		}
-		t.mu.Lock()
-	}
-	t.telling = false
 	t.mu.Unlock()
+	if free {
+		if t.free != nil {
+			t.free(t.reportFreed)
+		} else {
+			t.reportFreed(nil)
+		}
+	}
+	if tell {
+		t.tell()
+	}
+}
+
+// tell calls the hooks with every event there is. Events that come meanwhile,
+// perhaps from a hook, join the queue; so all hooks see all events in order. A
+// hook that panics, or ends its goroutine, costs its own event only.
+func (t *Tenure) tell() {
+	t.mu.Lock()
+	defer func() {
+		t.telling = false
+		t.mu.Unlock()
+	}()
+	for len(t.events) > 0 {
+		e := t.events[0]
+		t.events = t.events[1:]
+		t.tellOne(e)
+	}
+	t.events = nil
+}
+
+func (t *Tenure) tellOne(e Transition) {
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	t.hooks.transition(e)
 }
 
 // minWait keeps a timer that fired early, by a clock that runs otherwise than
@@ -328,7 +373,7 @@ func (t *Tenure) arm() {
 func (t *Tenure) fire() {
 	t.mu.Lock()
 	t.wake = time.Time{}
-	t.tick()
+	t.tick(t.clock.Now())
 	t.unlock()
 }
 
@@ -352,42 +397,56 @@ func (t *Tenure) notHeld(remaining time.Duration) error {
 	return &NotHeldError{Resource: t.resource, Token: t.token, State: t.term.state, Remaining: remaining, Cause: t.cause}
 }
 
-// await blocks until the state is not s, and returns the new one.
-func (t *Tenure) await(ctx context.Context, s State) (State, error) {
+// awaitHeld waits until the tenure is held. It returns the cause of ctx, or why
+// the tenure is over.
+func (t *Tenure) awaitHeld(ctx context.Context) error {
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		t.lock()
-		now := t.term.state
-		if now != s {
-			t.unlock()
-			return now, nil
+		state, err, changed := t.term.state, t.notHeld(0), t.changed
+		if state != Held && !state.Terminal() && changed == nil {
+			changed = make(chan struct{})
+			t.changed = changed
 		}
-		if t.changed == nil {
-			t.changed = make(chan struct{})
-		}
-		changed := t.changed
 		t.unlock()
+		switch {
+		case state == Held:
+			return nil
+		case state.Terminal():
+			return err
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return s, context.Cause(ctx)
 		}
 	}
 }
 
-// begin counts a body in, if the tenure is held; end counts it out.
-func (t *Tenure) begin() bool {
+// begin counts a body in, if the tenure is held, and returns the period's
+// context; end counts it out.
+func (t *Tenure) begin() (held context.Context, ok bool) {
 	t.lock()
 	defer t.unlock()
 	if t.term.state != Held || t.ended {
-		return false
+		return nil, false
 	}
 	t.working++
-	return true
+	return t.context(), true
 }
 
 func (t *Tenure) end() {
-	t.lock()
+	now := t.lock()
 	defer t.unlock()
 	t.working--
-	t.maybeFree()
+	t.maybeFree(now)
+}
+
+// gaveBack reports whether the tenure, while held, was ended by a call of
+// Release, and by nothing else.
+func (t *Tenure) gaveBack() bool {
+	t.lock()
+	defer t.unlock()
+	return t.term.state == Released && t.cause == ErrReleased
 }

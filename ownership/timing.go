@@ -14,6 +14,11 @@ import (
 // a row can be lost and the third still comes in time:
 //
 //	3 · RenewEvery + RequestTimeout ≤ TTL − Granularity − Skew − Margin
+//
+// The shortest TTL is Granularity + [MinTTL], so 2 s for Cassandra, which counts
+// whole seconds. The defaults fit any TTL, but shrink with a short one: below
+// Granularity + 7 s RequestTimeout can be less than 2 s, and a server that is merely
+// slow makes renewals unknown. Stay above that unless a takeover must be faster.
 type Timing struct {
 	// TTL is how long the authority keeps a session that is not renewed: the
 	// longest time a resource stays blocked after its owner died. Default 15 s,
@@ -22,20 +27,22 @@ type Timing struct {
 	// RenewEvery is the pause between renewals. Default: TTL/4, or less if that
 	// is needed for the rule above.
 	RenewEvery time.Duration
-	// RequestTimeout bounds each request to the authority. Default 2 s, or less
-	// for a short TTL. It should exceed the authority's own time-out, so that a
-	// slow answer arrives as an answer.
+	// RequestTimeout bounds each request to the authority. Default 2 s, or a third
+	// of [Timing.Usable] if that is less. It should exceed the authority's own
+	// time-out, so that a slow answer arrives as an answer.
 	RequestTimeout time.Duration
 	// Granularity is by how much the authority may drop a lease early because it
 	// counts in coarse units: a fact of the store, filled in by its adapter (1 s
 	// for Cassandra, 0 for memory). Set it only to be more careful.
 	Granularity time.Duration
 	// Skew bounds the difference between the wall clocks of any two servers of
-	// the authority. Default 500 ms, or TTL/20 if that is less. Watch NTP: beyond
-	// this bound two owners can believe at once, and only the fence refuses.
+	// the authority. Default 500 ms, or (TTL − Granularity)/20 if that is less.
+	// Watch NTP: beyond this bound two owners can believe at once, and only the
+	// fence refuses.
 	Skew time.Duration
 	// Margin is for everything else: the time between a check and what follows
-	// it, timers that fire late. Default 250 ms, or TTL/40 if that is less.
+	// it, timers that fire late. Default 250 ms, or (TTL − Granularity)/40 if that
+	// is less.
 	Margin time.Duration
 	// Grace is how long past the hard deadline (send + TTL) a tenure stays
 	// Suspect, hoping for proof, before it is Lost. Default: one TTL.
@@ -45,32 +52,64 @@ type Timing struct {
 	Drain time.Duration
 	// Stall, if not 0, is the watchdog: a tenure whose work has not called
 	// Progress for so long is lost, so that stuck work does not stay in office.
-	// Default 0: no watchdog.
+	// At least RenewEvery. Default 0: no watchdog.
 	Stall time.Duration
 }
 
-// MaxTTL is the longest TTL that is accepted. A lease is for outages of seconds
-// and minutes; a longer one would only hide a mistake of units.
-const MaxTTL = 24 * time.Hour
+const (
+	// MaxTTL is the longest TTL that is accepted, and the longest of every other
+	// duration. A lease is for outages of seconds and minutes; a longer one would
+	// only hide a mistake of units.
+	MaxTTL = 24 * time.Hour
+	// MinTTL is by how much a TTL must at least exceed Granularity. In less, a
+	// pause of the scheduler or the garbage collector would end tenures.
+	MinTTL = 100 * time.Millisecond
+)
 
-// WithDefaults returns t with every zero field set to its default.
+const defaultTTL = 15 * time.Second
+
+// WithDefaults returns t with every zero field set to its default. A fault of one
+// field does not spread: what depends on it gets a default that has none, so that
+// Validate names the fault and nothing else.
 func (t Timing) WithDefaults() Timing {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
 		}
 	}
-	def(&t.TTL, 15*time.Second)
-	def(&t.Skew, min(500*time.Millisecond, t.TTL/20))
-	def(&t.Margin, min(250*time.Millisecond, t.TTL/40))
-	def(&t.RequestTimeout, min(2*time.Second, t.Usable()/3))
-	def(&t.RenewEvery, min(t.TTL/4, (t.Usable()-t.RequestTimeout)/3))
-	def(&t.Grace, t.TTL)
-	def(&t.Drain, t.TTL)
+	def(&t.TTL, defaultTTL)
+	ttl := orElse(t.TTL, defaultTTL)
+	net := ttl - orElse(t.Granularity, 0)
+	if net <= 0 {
+		net = ttl
+	}
+	def(&t.Skew, min(500*time.Millisecond, net/20))
+	def(&t.Margin, max(1, min(250*time.Millisecond, net/40)))
+	usable := net - orElse(t.Skew, 0) - orElse(t.Margin, 0)
+	if usable <= 0 {
+		usable = net
+	}
+	def(&t.RequestTimeout, max(1, min(2*time.Second, usable/3)))
+	three := usable - orElse(t.RequestTimeout, 0)
+	if three <= 0 {
+		three = usable
+	}
+	def(&t.RenewEvery, max(1, min(ttl/4, three/3)))
+	def(&t.Grace, ttl)
+	def(&t.Drain, ttl)
 	return t
 }
 
-// Usable is how long after a renewal was sent its owner may act on it.
+// orElse returns d if it is a possible duration, and v otherwise.
+func orElse(d, v time.Duration) time.Duration {
+	if d < 0 || d > MaxTTL {
+		return v
+	}
+	return d
+}
+
+// Usable is how long after a renewal was sent its owner may act on it. Like Safe
+// and End it is for a Timing that Validate has passed.
 func (t Timing) Usable() time.Duration { return t.TTL - t.Granularity - t.Skew - t.Margin }
 
 // Safe returns the safe deadline of a renewal sent at the given instant.
@@ -83,56 +122,53 @@ func (t Timing) End(sent time.Time) time.Time { return sent.Add(t.TTL + t.Grace)
 // defaults to be filled in; see [Timing.WithDefaults].
 func (t Timing) Validate() error {
 	var faults []error
-	positive := func(name string, d time.Duration) {
-		if d <= 0 {
-			faults = append(faults, Invalid("Timing."+name, d, "must be positive", "set it, or leave it 0 for its default"))
-		}
+	fault := func(field string, d time.Duration, rule, remedy string) {
+		faults = append(faults, Invalid("Timing."+field, d, rule, remedy))
 	}
-	notNegative := func(name string, d time.Duration) {
-		if d < 0 {
-			faults = append(faults, Invalid("Timing."+name, d, "must not be negative", ""))
+	// Rules between fields are checked only where each field is sound by itself:
+	// with a broken one they would blame others, and huge ones could overflow.
+	sound := func(field string, d, least time.Duration) bool {
+		switch {
+		case d > MaxTTL:
+			fault(field, d, fmt.Sprintf("must be at most %v", MaxTTL), "check its unit")
+		case d < least && least > 0:
+			fault(field, d, "must be positive", "set it, or leave it 0 and use WithDefaults")
+		case d < least:
+			fault(field, d, "must not be negative", "set it to 0 or more")
+		default:
+			return true
 		}
+		return false
 	}
-	positive("TTL", t.TTL)
-	positive("RenewEvery", t.RenewEvery)
-	positive("RequestTimeout", t.RequestTimeout)
-	notNegative("Granularity", t.Granularity)
-	notNegative("Skew", t.Skew)
-	positive("Margin", t.Margin)
-	positive("Grace", t.Grace)
-	positive("Drain", t.Drain)
-	notNegative("Stall", t.Stall)
-	if t.TTL > MaxTTL {
-		faults = append(faults, Invalid("Timing.TTL", t.TTL, fmt.Sprintf("must be at most %v", MaxTTL), "check its unit"))
+	const zero, positive = 0, 1
+	ttl := sound("TTL", t.TTL, positive)
+	renew := sound("RenewEvery", t.RenewEvery, positive)
+	request := sound("RequestTimeout", t.RequestTimeout, positive)
+	granularity := sound("Granularity", t.Granularity, zero)
+	skew := sound("Skew", t.Skew, zero)
+	margin := sound("Margin", t.Margin, positive)
+	sound("Grace", t.Grace, positive)
+	sound("Drain", t.Drain, positive)
+	stall := sound("Stall", t.Stall, zero)
+
+	switch {
+	case !ttl || !granularity:
+	case t.TTL-t.Granularity < MinTTL:
+		fault("TTL", t.TTL, fmt.Sprintf("must be at least Granularity + %v = %v", MinTTL, t.Granularity+MinTTL), "raise TTL")
+	case !skew || !margin:
+	case t.Usable() <= 0:
+		fault("TTL", t.TTL, fmt.Sprintf("must exceed Granularity + Skew + Margin = %v + %v + %v", t.Granularity, t.Skew, t.Margin),
+			"raise TTL")
+	case !renew || !request:
+	case 3*t.RenewEvery+t.RequestTimeout > t.Usable():
+		fault("RenewEvery", t.RenewEvery, fmt.Sprintf("must leave room for two lost renewals: 3 · RenewEvery + RequestTimeout = 3 · %v + %v"+
+			" must be at most TTL − Granularity − Skew − Margin = %v − %v − %v − %v = %v",
+			t.RenewEvery, t.RequestTimeout, t.TTL, t.Granularity, t.Skew, t.Margin, t.Usable()),
+			"raise TTL, or lower RenewEvery or RequestTimeout")
 	}
-	bounded := true
-	for _, d := range []struct {
-		name string
-		d    time.Duration
-	}{
-		{"RenewEvery", t.RenewEvery}, {"RequestTimeout", t.RequestTimeout}, {"Granularity", t.Granularity}, {"Skew", t.Skew},
-		{"Margin", t.Margin}, {"Grace", t.Grace}, {"Drain", t.Drain}, {"Stall", t.Stall},
-	} {
-		if d.d > MaxTTL {
-			bounded = false
-			faults = append(faults, Invalid("Timing."+d.name, d.d, fmt.Sprintf("must be at most %v", MaxTTL), "check its unit"))
-		}
-	}
-	if t.TTL > 0 && t.TTL <= MaxTTL && bounded { // sums of larger values could overflow
-		if t.Usable() <= 0 {
-			faults = append(faults, Invalid("Timing.TTL", t.TTL,
-				fmt.Sprintf("must exceed Granularity + Skew + Margin = %v + %v + %v", t.Granularity, t.Skew, t.Margin),
-				"raise TTL"))
-		} else if t.RenewEvery > 0 && t.RequestTimeout > 0 && 3*t.RenewEvery+t.RequestTimeout > t.Usable() {
-			faults = append(faults, Invalid("Timing.RenewEvery", t.RenewEvery,
-				fmt.Sprintf("must leave room for two lost renewals: 3 · RenewEvery + RequestTimeout = 3 · %v + %v must be at most TTL − Granularity − Skew − Margin = %v",
-					t.RenewEvery, t.RequestTimeout, t.Usable()),
-				"raise TTL, or lower RenewEvery or RequestTimeout"))
-		}
-		if t.Stall > 0 && t.Stall < t.RenewEvery {
-			faults = append(faults, Invalid("Timing.Stall", t.Stall,
-				fmt.Sprintf("must be at least RenewEvery = %v", t.RenewEvery), "raise it: work may pause that long"))
-		}
+	if stall && renew && t.Stall > 0 && t.Stall < t.RenewEvery {
+		fault("Stall", t.Stall, fmt.Sprintf("must be 0 or at least RenewEvery = %v", t.RenewEvery),
+			"raise it: so short a pause is no sign that work is stuck")
 	}
 	return errors.Join(faults...)
 }
