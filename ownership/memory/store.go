@@ -11,6 +11,7 @@ import (
 	"github.com/tenure-go/tenure/internal/clock"
 	"github.com/tenure-go/tenure/ownership"
 	"github.com/tenure-go/tenure/ownership/lease"
+	"github.com/tenure-go/tenure/ownership/lease/storetest/faults"
 )
 
 // certificateTTL is how long a death certificate outlives any request in flight.
@@ -34,17 +35,14 @@ type StoreOptions struct {
 // Store is a [lease.Store] in this process: one client's view of data that is
 // shared by all views made with [Store.Client]. It is as strict as a real
 // server: a TTL ends to the nanosecond, a refusal changes nothing, and a request
-// under an ended context is not sent. Faults can be injected into each view; see
-// [Store.Inject], [Store.Cut] and [Store.Observe].
+// under an ended context is not sent. Each view takes faults of its own (package
+// faults: Inject, Cut, Heal, Observe, Deliver, Counts).
 //
 // It holds no goroutine and needs no Close.
 type Store struct {
-	data   *data
-	name   string
-	faults faults
+	*faults.Store
+	data *data
 }
-
-var _ lease.Store = (*Store)(nil)
 
 // data is what all views share. Reads and changes are atomic under mu.
 type data struct {
@@ -77,26 +75,27 @@ func NewStore(opts StoreOptions) *Store {
 	if !opts.Clock.Valid() {
 		opts.Clock = clock.System()
 	}
-	return &Store{data: &data{
+	d := &data{
 		opts: opts, clock: opts.Clock,
 		sessions: make(map[lease.ID]*sessionRow),
 		buckets:  make(map[string]*bucketRow),
-	}}
+	}
+	return &Store{Store: faults.Wrap("", d), data: d}
 }
 
 // Client returns a further view of the same data, with faults and counts of its
 // own: what another process, or another connection, would see.
-func (s *Store) Client(name string) *Store { return &Store{data: s.data, name: name} }
-
-// Limits implements [lease.Store].
-func (s *Store) Limits() lease.Limits {
-	return lease.Limits{MaxBatch: s.data.opts.MaxBatch, KeepsRows: s.data.opts.Buckets > 0}
+func (s *Store) Client(name string) *Store {
+	return &Store{Store: faults.Wrap(name, s.data), data: s.data}
 }
 
-// Bucket implements [lease.Store].
-func (s *Store) Bucket(resource string) string { return s.data.bucketOf(resource) }
+var _ lease.Store = (*data)(nil)
 
-func (d *data) bucketOf(resource string) string {
+func (d *data) Limits() lease.Limits {
+	return lease.Limits{MaxBatch: d.opts.MaxBatch, KeepsRows: d.opts.Buckets > 0}
+}
+
+func (d *data) Bucket(resource string) string {
 	if d.opts.Buckets <= 0 {
 		return resource
 	}
@@ -146,9 +145,8 @@ func (d *data) put(s lease.Session, ttl time.Duration) *sessionRow {
 	return r
 }
 
-// Open implements [lease.Store].
-func (s *Store) Open(ctx context.Context, n lease.Session) lease.Result[lease.Session] {
-	return change(ctx, s, Request{Op: OpOpen, Session: n.ID, Seq: n.Seq}, func(d *data) lease.Result[lease.Session] {
+func (d *data) Open(ctx context.Context, n lease.Session) lease.Result[lease.Session] {
+	return change(ctx, d, func() lease.Result[lease.Session] {
 		if n.TTL <= 0 {
 			return lease.NotSent[lease.Session](invalidTTL(n.TTL))
 		}
@@ -160,9 +158,8 @@ func (s *Store) Open(ctx context.Context, n lease.Session) lease.Result[lease.Se
 	})
 }
 
-// Renew implements [lease.Store].
-func (s *Store) Renew(ctx context.Context, n lease.Session, acknowledge lease.ID) lease.Result[lease.Session] {
-	return change(ctx, s, Request{Op: OpRenew, Session: n.ID, Seq: n.Seq}, func(d *data) lease.Result[lease.Session] {
+func (d *data) Renew(ctx context.Context, n lease.Session, acknowledge lease.ID) lease.Result[lease.Session] {
+	return change(ctx, d, func() lease.Result[lease.Session] {
 		if n.TTL <= 0 {
 			return lease.NotSent[lease.Session](invalidTTL(n.TTL))
 		}
@@ -175,13 +172,8 @@ func (s *Store) Renew(ctx context.Context, n lease.Session, acknowledge lease.ID
 	})
 }
 
-// Kill implements [lease.Store].
-func (s *Store) Kill(ctx context.Context, id lease.ID, expect *int64, wait time.Duration) lease.Result[lease.Session] {
-	if expect != nil {
-		seq := *expect // a late delivery must not see what the caller does with it
-		expect = &seq
-	}
-	return change(ctx, s, Request{Op: OpKill, Session: id}, func(d *data) lease.Result[lease.Session] {
+func (d *data) Kill(ctx context.Context, id lease.ID, expect *int64, wait time.Duration) lease.Result[lease.Session] {
+	return change(ctx, d, func() lease.Result[lease.Session] {
 		c := d.session(id)
 		if c.Dead || c.Found != (expect != nil) || expect != nil && c.Seq != *expect {
 			return lease.Refused(c)
@@ -191,9 +183,8 @@ func (s *Store) Kill(ctx context.Context, id lease.ID, expect *int64, wait time.
 	})
 }
 
-// Revoke implements [lease.Store].
-func (s *Store) Revoke(ctx context.Context, id, attempt lease.ID, ttl time.Duration) lease.Result[lease.Session] {
-	return change(ctx, s, Request{Op: OpRevoke, Session: id, Attempt: attempt}, func(d *data) lease.Result[lease.Session] {
+func (d *data) Revoke(ctx context.Context, id, attempt lease.ID, ttl time.Duration) lease.Result[lease.Session] {
+	return change(ctx, d, func() lease.Result[lease.Session] {
 		if ttl <= 0 {
 			return lease.NotSent[lease.Session](invalidTTL(ttl))
 		}
@@ -206,9 +197,8 @@ func (s *Store) Revoke(ctx context.Context, id, attempt lease.ID, ttl time.Durat
 	})
 }
 
-// End implements [lease.Store].
-func (s *Store) End(ctx context.Context, n lease.Session) lease.Result[lease.Session] {
-	return change(ctx, s, Request{Op: OpEnd, Session: n.ID, Seq: n.Seq}, func(d *data) lease.Result[lease.Session] {
+func (d *data) End(ctx context.Context, n lease.Session) lease.Result[lease.Session] {
+	return change(ctx, d, func() lease.Result[lease.Session] {
 		if c := d.session(n.ID); !c.Alive() || c.Seq != n.Seq {
 			return lease.Refused(c)
 		}
@@ -217,18 +207,12 @@ func (s *Store) End(ctx context.Context, n lease.Session) lease.Result[lease.Ses
 	})
 }
 
-// Session implements [lease.Store].
-func (s *Store) Session(ctx context.Context, id lease.ID) (lease.Session, error) {
-	return s.readSession(ctx, OpSession, id)
+func (d *data) Session(ctx context.Context, id lease.ID) (lease.Session, error) {
+	return read(ctx, d, func() lease.Session { return d.session(id) })
 }
 
-// PeekSession implements [lease.Store].
-func (s *Store) PeekSession(ctx context.Context, id lease.ID) (lease.Session, error) {
-	return s.readSession(ctx, OpPeekSession, id)
-}
-
-func (s *Store) readSession(ctx context.Context, op Op, id lease.ID) (lease.Session, error) {
-	return read(ctx, s, Request{Op: op, Session: id}, func(d *data) lease.Session { return d.session(id) })
+func (d *data) PeekSession(ctx context.Context, id lease.ID) (lease.Session, error) {
+	return d.Session(ctx, id)
 }
 
 // bucket is the state of some rows of a bucket. The caller holds mu.
@@ -258,8 +242,8 @@ func (d *data) checkRows(bucket string, resources []string) error {
 		return ownership.Invalid("resources", len(resources), fmt.Sprintf("must be at most %d in one batch", d.opts.MaxBatch), "split them")
 	}
 	for i, r := range resources {
-		if d.bucketOf(r) != bucket {
-			return ownership.Invalid("bucket", bucket, fmt.Sprintf("must be %s for resource %q", d.bucketOf(r), r), "ask Bucket")
+		if d.Bucket(r) != bucket {
+			return ownership.Invalid("bucket", bucket, fmt.Sprintf("must be %s for resource %q", d.Bucket(r), r), "ask Bucket")
 		}
 		if slices.Contains(resources[:i], r) {
 			return ownership.Invalid("resources", fmt.Sprintf("%q", r), "must be named once in a batch", "")
@@ -268,15 +252,12 @@ func (d *data) checkRows(bucket string, resources []string) error {
 	return nil
 }
 
-// Claim implements [lease.Store].
-func (s *Store) Claim(ctx context.Context, c lease.Claim) lease.Result[lease.Bucket] {
-	c.Rows = slices.Clone(c.Rows)
+func (d *data) Claim(ctx context.Context, c lease.Claim) lease.Result[lease.Bucket] {
 	resources := make([]string, len(c.Rows))
 	for i, r := range c.Rows {
 		resources[i] = r.Resource
 	}
-	req := Request{Op: OpClaim, Session: c.Session, Bucket: c.Bucket, Resources: resources, Attempt: c.Attempt, Token: c.Next}
-	return change(ctx, s, req, func(d *data) lease.Result[lease.Bucket] {
+	return change(ctx, d, func() lease.Result[lease.Bucket] {
 		if err := d.checkRows(c.Bucket, resources); err != nil {
 			return lease.NotSent[lease.Bucket](err)
 		}
@@ -306,18 +287,12 @@ func (s *Store) Claim(ctx context.Context, c lease.Claim) lease.Result[lease.Buc
 	})
 }
 
-// Release implements [lease.Store].
-func (s *Store) Release(ctx context.Context, bucket string, grants []lease.Grant) lease.Result[lease.Bucket] {
-	grants = slices.Clone(grants)
+func (d *data) Release(ctx context.Context, bucket string, grants []lease.Grant) lease.Result[lease.Bucket] {
 	resources := make([]string, len(grants))
 	for i, g := range grants {
 		resources[i] = g.Resource
 	}
-	req := Request{Op: OpRelease, Bucket: bucket, Resources: resources}
-	if len(grants) > 0 {
-		req.Session, req.Attempt, req.Token = grants[0].Session, grants[0].Attempt, grants[0].Token
-	}
-	return change(ctx, s, req, func(d *data) lease.Result[lease.Bucket] {
+	return change(ctx, d, func() lease.Result[lease.Bucket] {
 		if err := d.checkRows(bucket, resources); err != nil {
 			return lease.NotSent[lease.Bucket](err)
 		}
@@ -338,21 +313,32 @@ func (s *Store) Release(ctx context.Context, bucket string, grants []lease.Grant
 	})
 }
 
-// Grants implements [lease.Store].
-func (s *Store) Grants(ctx context.Context, bucket string, resources []string) (lease.Bucket, error) {
-	return s.readBucket(ctx, OpGrants, bucket, resources)
+func (d *data) Grants(ctx context.Context, bucket string, resources []string) (lease.Bucket, error) {
+	return read(ctx, d, func() lease.Bucket { return d.bucket(bucket, resources) })
 }
 
-// Peek implements [lease.Store].
-func (s *Store) Peek(ctx context.Context, bucket string, resources []string) (lease.Bucket, error) {
-	return s.readBucket(ctx, OpPeek, bucket, resources)
+func (d *data) Peek(ctx context.Context, bucket string, resources []string) (lease.Bucket, error) {
+	return d.Grants(ctx, bucket, resources)
 }
 
-func (s *Store) readBucket(ctx context.Context, op Op, bucket string, resources []string) (lease.Bucket, error) {
-	resources = slices.Clone(resources)
-	return read(ctx, s, Request{Op: op, Bucket: bucket, Resources: resources}, func(d *data) lease.Bucket {
-		return d.bucket(bucket, resources)
-	})
+// change makes one atomic step of apply.
+func change[T any](ctx context.Context, d *data, apply func() lease.Result[T]) lease.Result[T] {
+	if ctx.Err() != nil {
+		return lease.NotSent[T](context.Cause(ctx))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return apply()
+}
+
+func read[T any](ctx context.Context, d *data, look func() T) (T, error) {
+	if ctx.Err() != nil {
+		var none T
+		return none, context.Cause(ctx)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return look(), nil
 }
 
 func invalidTTL(ttl time.Duration) error {
