@@ -8,8 +8,9 @@ import "time"
 // Hooks are called in the order of the events of one tenure or session, in the
 // goroutine that caused or found out the first of them: a renewal waits for them,
 // and so does a caller of State. So they must return soon, and not panic. They may
-// call the tenure's methods, but one that releases it must not wait for the end:
-// give Release a context that has ended, or a goroutine of its own.
+// call the tenure's methods, but must not wait for what may be waiting for them:
+// a Release needs a context that has ended, or a goroutine of its own, and Close a
+// goroutine of its own.
 type Hook any
 
 // Hooks is a list of hooks; each event goes to all that ask for it.
