@@ -93,6 +93,8 @@ type Fault struct {
 	Times int
 	Mode  Mode
 	Delay time.Duration
+
+	healed <-chan struct{} // ends a Hang early
 }
 
 // Store is a [lease.Store] that passes requests on to another, through the
@@ -103,7 +105,7 @@ type Store struct {
 	name  string
 
 	mu       sync.Mutex
-	cut      bool
+	cut      chan struct{} // closed by Heal; nil: not cut off
 	injected []*Fault
 	counts   map[Op]int
 	observe  func(Request)
@@ -128,11 +130,14 @@ func (s *Store) Inject(f Fault) {
 }
 
 // Cut makes the authority unreachable for this view, without a word: every
-// request that begins from now on is a [Hang], until Heal.
+// request that begins from now on is a [Hang] that ends at the latest with Heal,
+// as a connection is reset once the network is back.
 func (s *Store) Cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cut = true
+	if s.cut == nil {
+		s.cut = make(chan struct{})
+	}
 }
 
 // Heal undoes Cut and removes all injected faults. What a fault has already hit
@@ -140,7 +145,10 @@ func (s *Store) Cut() {
 func (s *Store) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cut = false
+	if s.cut != nil {
+		close(s.cut)
+		s.cut = nil
+	}
 	s.injected = nil
 }
 
@@ -187,8 +195,8 @@ func (s *Store) begin(req Request) Fault {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cut {
-		return Fault{Mode: Hang}
+	if s.cut != nil {
+		return Fault{Mode: Hang, healed: s.cut}
 	}
 	var hit Fault
 	kept := s.injected[:0]
@@ -275,7 +283,10 @@ func hit[T any](ctx context.Context, s *Store, req Request, fault Fault, send fu
 		}
 		return r
 	case Hang:
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-fault.healed:
+		}
 		return unknown()
 	}
 	return send(ctx)
