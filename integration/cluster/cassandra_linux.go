@@ -108,7 +108,8 @@ func (cfg Cassandra) files(name string, addresses []string, i int, folder string
 	line("key_cache_size: 4MiB")
 	line("counter_cache_size: 0MiB")
 	line("networking_cache_size: 16MiB")
-	line("auto_snapshot: false") // a dropped table of a test is of no use to anyone
+	line("block_for_peers_timeout_in_secs: -1") // a restarted node would wait ten seconds for dead ones
+	line("auto_snapshot: false")                // a dropped table of a test is of no use to anyone
 	if cfg.Auth {
 		line("authenticator: PasswordAuthenticator")
 		line("authorizer: CassandraAuthorizer")
@@ -156,6 +157,10 @@ func (cfg Cassandra) arguments(folder, lib, jamm string) []string {
 	for e := range strings.FieldsSeq(opens) {
 		args = append(args, "--add-opens="+e+"=ALL-UNNAMED")
 	}
+	if cfg.Auth {
+		// The first login is created after this time, and tried again every so often until enough nodes are up.
+		args = append(args, "-Dcassandra.superuser_setup_delay_ms=500")
+	}
 	return append(args,
 		"-javaagent:"+jamm,
 		"-Dlogback.configurationFile="+filepath.Join(folder, "logback.xml"),
@@ -167,6 +172,5 @@ func (cfg Cassandra) arguments(folder, lib, jamm string) []string {
 		"-Dcassandra.ring_delay_ms=500",
 		"-Dcassandra.memtable.row_overhead_size=180",
 		"-Dcassandra.skip_wait_for_gossip_to_settle=0",
-		"-Dcassandra.superuser_setup_delay_ms=500",
 		"-cp", filepath.Join(lib, "*"), "org.apache.cassandra.service.CassandraDaemon")
 }

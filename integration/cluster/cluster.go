@@ -210,8 +210,9 @@ func (n *Node) Thaw() error { return n.fault("thaw", server.thaw) }
 // Killing a dead node does nothing.
 func (n *Node) Kill() error { return n.fault("kill", server.kill) }
 
-// Restart kills the node when it is not dead, starts it with its data, and returns when clients can log in to it. It does
-// not wait for what the nodes think of each other: Heal does. The limit is the end of ctx, or three minutes.
+// Restart kills the node when it is not dead, starts it with its data, and returns when it takes client connections. What
+// it can serve depends on the others, and they may take seconds to see it up: Heal waits for that. The limit is the end of
+// ctx, or three minutes.
 func (n *Node) Restart(ctx context.Context) error {
 	ctx, cancel := limit(ctx)
 	defer cancel()

@@ -114,7 +114,7 @@ func (a artifact) download(ctx context.Context, maven, folder, lib string) error
 	return os.WriteFile(filepath.Join(folder, "complete"), nil, 0o644)
 }
 
-var errNoMaven = errors.New("Maven (mvn) not found")
+var errNoMaven = errors.New("no Maven (mvn) found")
 
 // javaCandidates returns where a java may be: JAVA_HOME, PATH, and the folder that Linux distributions use.
 func javaCandidates() []string {
@@ -149,9 +149,9 @@ func findJava(ctx context.Context, major string, candidates []string) (string, e
 		}
 	}
 	if len(seen) == 0 {
-		return "", fmt.Errorf("Java %s not found: there is no java in JAVA_HOME, PATH or /usr/lib/jvm", major)
+		return "", fmt.Errorf("no Java %s found: there is no java in JAVA_HOME, PATH or /usr/lib/jvm", major)
 	}
-	return "", fmt.Errorf("Java %s not found: %s", major, strings.Join(seen, ", "))
+	return "", fmt.Errorf("no Java %s found: %s", major, strings.Join(seen, ", "))
 }
 
 var javaLine = regexp.MustCompile(`version "(?:1\.)?(\d+)`)

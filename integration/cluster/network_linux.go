@@ -11,8 +11,8 @@ import (
 )
 
 // Servers of one cluster need the same port on different addresses, so every cluster has a loopback network of its own:
-// 127.0.N.1, 127.0.N.2, and so on.
-const firstNetwork, lastNetwork = 40, 99 // N
+// 127.0.N.1, 127.0.N.2, and so on. N is in this range; a variable for tests, whose servers bind nothing.
+var firstNetwork, lastNetwork = 40, 99
 
 // A network is one 127.0.N together with the folder of its servers. Who holds the folder's lock owns both; the kernel
 // releases the lock when its process ends, and children do not inherit it.
