@@ -8,3 +8,10 @@ require (
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.50.0
 )
+
+require (
+	github.com/golang/snappy v0.0.4 // indirect
+	github.com/hailocab/go-hostpool v0.0.0-20160125115350-e80d13ce29ed // indirect
+	github.com/scylladb/go-reflectx v1.0.1 // indirect
+	gopkg.in/inf.v0 v0.9.1 // indirect
+)
