@@ -75,12 +75,16 @@ type StaleError struct {
 	Resource string
 	// Token is the one that the write carried.
 	Token ownership.Token
-	// Current is the higher one that the resource holds.
+	// Current is the higher one that the resource holds; 0 if it did not say.
 	Current ownership.Token
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("%s refused token %d: it has accepted token %d; stop, a newer owner is at work", e.Resource, e.Token, e.Current)
+	current := "a higher one"
+	if e.Current.Valid() {
+		current = "token " + e.Current.String()
+	}
+	return fmt.Sprintf("%s refused token %d: it has accepted %s; stop, a newer owner is at work", e.Resource, e.Token, current)
 }
 
 // Is makes errors.Is(err, ErrStale) true.
