@@ -28,7 +28,7 @@ func cases() []testCase {
 		{name: "SuspendedPastEnd", needs: needs{Suspends}, test: testSuspendedPastEnd},
 		{name: "SlowAnswer", needs: needs{Faults, Suspends}, test: testSlowAnswer},
 		{name: "TwoLostRenewals", needs: needs{Faults}, test: testTwoLostRenewals},
-		{name: "SessionDropped", needs: needs{Drops}, test: testSessionDropped},
+		{name: "SessionDropped", needs: needs{Faults, Drops}, test: testSessionDropped},
 		{name: "Revoked", needs: needs{Revokes}, test: testRevoked},
 		{name: "Stalled", test: testStalled},
 		{name: "RunStartsAnew", needs: needs{Suspends}, test: testRunStartsAnew},

@@ -327,6 +327,9 @@ func (h *history) note(tr ownership.Transition) {
 			delete(h.held, resource)
 		}
 	default:
+		if tr.Remaining <= 0 {
+			fault = fmt.Sprintf("%s (token %d) is held on a proof that ended %v ago (DESIGN 2.3)", resource, token, -tr.Remaining)
+		}
 		if token <= h.highest[resource] && tr.From == ownership.Acquiring || token < h.highest[resource] && !h.early {
 			fault = fmt.Sprintf("%s is held under token %d after token %d was granted (DESIGN 8.1)", resource, token, h.highest[resource])
 		}

@@ -165,19 +165,19 @@ func testSuspended(e *env) {
 	for _, first := range []func(*ownership.Tenure, context.Context) error{
 		func(t *ownership.Tenure, _ context.Context) error {
 			if s := t.State(); s != ownership.Suspect {
-				return fmt.Errorf("State: %s", s)
+				return fmt.Errorf("the state is %s", s)
 			}
 			return nil
 		},
 		func(t *ownership.Tenure, _ context.Context) error {
 			if err := t.Ensure(0); !errors.Is(err, ownership.ErrSuspect) {
-				return fmt.Errorf("Ensure: %v", err)
+				return fmt.Errorf("the answer of Ensure is %v", err)
 			}
 			return nil
 		},
 		func(_ *ownership.Tenure, work context.Context) error {
 			if work.Err() == nil {
-				return errors.New("Err of the work's context is nil")
+				return errors.New("the context of the work has no error")
 			}
 			if !errors.Is(context.Cause(work), ownership.ErrSuspect) {
 				return fmt.Errorf("the cause is %v", context.Cause(work))
@@ -186,7 +186,7 @@ func testSuspended(e *env) {
 		},
 		func(t *ownership.Tenure, _ context.Context) error {
 			if t.Context().Err() == nil {
-				return errors.New("Context is alive")
+				return errors.New("the context is alive")
 			}
 			return nil
 		},
@@ -239,21 +239,42 @@ func testSuspendedPastEnd(e *env) {
 	}
 }
 
-// redsync#72: time that passes before the answer counts against the lease.
+// redsync#72, DESIGN 2, Time: time that passes before the answer counts against
+// the lease, of a claim and of a renewal; an answer from too long ago is no
+// licence to work (history looks at that).
 func testSlowAnswer(e *env) {
 	a := e.process("alice")
 	slow := e.timing.RenewEvery / 2
-	var answers atomic.Int64
-	a.Observe(func(r Request) {
-		if r.Change && r.Answered && answers.Add(1) == 1 {
-			a.Suspend(slow)
-		}
-	})
-	t := a.take(e.name())
-	a.Observe(nil)
-	if remaining, most := time.Until(t.Deadline()), e.timing.Usable()-slow; remaining > most {
-		e.Fatalf("the lease is good for another %v; its answer took %v, so at most %v can be proven", remaining, slow, most)
+	// slowNext lets the machine sleep for d between the next change and its answer.
+	slowNext := func(d time.Duration) *atomic.Int64 {
+		var answers atomic.Int64
+		a.Observe(func(r Request) {
+			if r.Change && r.Answered && answers.Add(1) == 1 {
+				a.Suspend(d)
+			}
+		})
+		return &answers
 	}
+	atMost := func(t *ownership.Tenure, most time.Duration) error {
+		if remaining := time.Until(t.Deadline()); remaining > most {
+			return fmt.Errorf("the lease is good for another %v; at most %v can be proven", remaining, most)
+		}
+		return nil
+	}
+	slowNext(slow)
+	t := a.take(e.name())
+	if err := atMost(t, e.timing.Usable()-slow); err != nil {
+		e.Fatalf("after an answer to the claim that took %v: %v", slow, err)
+	}
+	answers := slowNext(slow)
+	e.eventually("a renewal was answered", func() bool { return answers.Load() > 0 })
+	e.pass(slow/2, fmt.Sprintf("after an answer to a renewal that took %v", slow), func() error {
+		return atMost(t, e.timing.Usable()-slow)
+	})
+	answers = slowNext(e.timing.Usable() + e.timing.Margin)
+	e.eventually("a renewal was answered too late", func() bool { return answers.Load() > 0 })
+	e.eventually("it was noticed", func() bool { return a.entered(t, ownership.Suspect) > 0 })
+	e.eventually("it is held again", func() bool { return t.State() == ownership.Held })
 }
 
 // reaper#285; Timing: two renewals in a row may be lost, answers included, and
@@ -313,8 +334,15 @@ func testSessionDropped(e *env) {
 	e.wantHeld(u)
 	a.refused(u)
 	a.release(other)
-	again := a.acquire(other.Resource()) // under a session of its own
+	// The row still names alice, of a session that is gone: a claim that was lost
+	// must not take it for its own (DESIGN 5: never accept by owner name).
+	a.Fail(LoseRequest, 1)
+	again := a.acquire(other.Resource())
 	e.wantState(again, ownership.Held)
+	h, err := b.Holder(e.ctx(), other.Resource())
+	if err != nil || h.Owner != again.Owner() || h.Token != again.Token() {
+		e.Fatalf("Holder: %v, %v; want %v under token %d", h, err, again.Owner(), again.Token())
+	}
 }
 
 // DESIGN 5, Revocation: one tenure ends, the others go on, and the resource is
