@@ -10,32 +10,35 @@ import (
 // buckets is what this process knows of each bucket, and the lock that keeps one
 // change in flight for each: racing ones time each other out on a consensus log.
 type buckets struct {
-	mu    sync.Mutex
-	known map[string]*bucket
+	mu     sync.Mutex
+	byName map[string]*bucket
 }
 
-// maxKnown bounds the knowledge kept for buckets that nobody uses. Without it
-// the next claim costs one plain read more.
+// maxKnown bounds each kind of knowledge that is only kept to save a read.
 const maxKnown = 10_000
 
-// bucket is the knowledge of one bucket. Only the holder of its lock touches it.
+// bucket is one bucket. What it knows is touched by the holder of its lock only,
+// and never trusted: a claim states what it relies on, and the store checks that.
 type bucket struct {
 	name  string
 	lock  chan struct{} // holds one token while locked
 	users int           // under buckets.mu
 
-	seen  bool // fence is worth trying
+	known bool // fence is worth trying
 	fence ownership.Token
-	rows  map[string]Grant
+	free  map[string]bool // rows left free; true: there is a marker to be replaced
 }
 
 // take locks the bucket; give unlocks it, from any goroutine.
 func (bs *buckets) take(ctx context.Context, name string) (*bucket, error) {
 	bs.mu.Lock()
-	b := bs.known[name]
+	b := bs.byName[name]
 	if b == nil {
+		if bs.byName == nil {
+			bs.byName = map[string]*bucket{}
+		}
 		b = &bucket{name: name, lock: make(chan struct{}, 1)}
-		bs.known[name] = b
+		bs.byName[name] = b
 	}
 	b.users++
 	bs.mu.Unlock()
@@ -62,39 +65,59 @@ func (bs *buckets) leave(b *bucket) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	b.users--
-	if b.users == 0 && (len(bs.known) > maxKnown || !b.seen) {
-		delete(bs.known, b.name)
+	if b.users == 0 && (!b.known || len(bs.byName) > maxKnown) {
+		delete(bs.byName, b.name)
 	}
 }
 
-// learn takes over what a read or a refusal told. The fence never goes back in
-// what is tried: a lower one is old news, unless it is authoritative.
-func (b *bucket) learn(state Bucket, authoritative bool) {
-	if !b.seen || authoritative || state.Fence > b.fence {
-		b.fence = state.Fence
+// learn takes over what the authority told of the rows wanted. If it left
+// anything out that a claim needs, learn returns nil: look again.
+func (b *bucket) learn(state Bucket, wanted []*slot) map[string]Grant {
+	rows := make(map[string]Grant, len(wanted))
+	b.known = !state.Partial || state.Fence > 0
+	for _, s := range wanted {
+		row, told := state.Row(s.resource)
+		b.known = b.known && told
+		rows[s.resource] = row
 	}
-	b.seen = true
-	if b.rows == nil {
-		b.rows = make(map[string]Grant, len(state.Rows))
+	b.fence = state.Fence
+	for r, row := range rows {
+		b.note(r, b.known && row.Free(), row.Found)
 	}
-	for r, g := range state.Rows {
-		b.rows[r] = g
+	if !b.known {
+		return nil
 	}
+	return rows
 }
 
-// settle records the row of a resource as we left it ourselves.
-func (b *bucket) settle(fence ownership.Token, g Grant) {
-	if fence > b.fence {
-		b.fence = fence
+// recall returns the rows wanted if all are known to be free, so that a claim
+// need not look first.
+func (b *bucket) recall(wanted []*slot) map[string]Grant {
+	if !b.known {
+		return nil
 	}
-	b.seen = true
-	if b.rows == nil {
-		b.rows = map[string]Grant{}
+	rows := make(map[string]Grant, len(wanted))
+	for _, s := range wanted {
+		marker, ok := b.free[s.resource]
+		if !ok {
+			return nil
+		}
+		rows[s.resource] = Grant{Resource: s.resource, Found: marker}
 	}
-	b.rows[g.Resource] = g
+	return rows
+}
+
+// note remembers whether a row is free, and if a marker is there in that case.
+func (b *bucket) note(resource string, free, marker bool) {
+	if !free {
+		delete(b.free, resource)
+		return
+	}
+	if b.free == nil || len(b.free) >= maxKnown {
+		b.free = map[string]bool{}
+	}
+	b.free[resource] = marker
 }
 
 // forget drops the knowledge, so that the next claim looks first.
-func (b *bucket) forget() {
-	b.seen, b.fence, b.rows = false, 0, nil
-}
+func (b *bucket) forget() { b.known, b.fence, b.free = false, 0, nil }

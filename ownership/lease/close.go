@@ -27,7 +27,9 @@ func (o *Ownership) Close(ctx context.Context) error {
 	}
 	o.shut = true
 	o.mu.Unlock()
-	o.closeErr = o.close(ctx)
+	if err := o.close(ctx); err != nil {
+		o.closeErr = fmt.Errorf("closing: %w", err)
+	}
 	close(o.closed)
 	return o.closeErr
 }
@@ -41,69 +43,50 @@ func (o *Ownership) close(ctx context.Context) error {
 	defer timeout.Stop()
 
 	o.beginClosing(ownership.ErrClosed)
-	grants := o.grants()
-	for _, g := range grants {
-		g.driver.End(ownership.ErrClosed)
-	}
+	o.endTenures()
 	settled := o.quiet(ctx)
-	grants = o.grants() // a claim that was under way may have been applied
-	for _, g := range grants {
-		g.driver.End(ownership.ErrClosed)
-	}
-	var working, sent []*grant
-	var faults []error
-	for _, g := range grants {
-		select {
-		case <-g.driver.Freed():
-			continue
-		default:
-		}
-		select {
-		case <-g.driver.Freed():
-		case <-ctx.Done():
-			if g.ended.Load() {
-				sent = append(sent, g)
-			} else {
-				working = append(working, g)
-			}
-		}
-	}
-	if len(working) > 0 {
-		faults = append(faults, fmt.Errorf("%d tenures, %s (token %d) among them, have not been released: %w; their grants end with the session",
-			len(working), working[0].resource, working[0].token, ownership.ErrDraining))
-	}
-	if len(sent) > 0 {
-		faults = append(faults, fmt.Errorf("the release of %d grants, %s (token %d) among them: %w; they end with the session",
-			len(sent), sent[0].resource, sent[0].token, ownership.ErrUnknown))
-	}
-	if !settled {
-		faults = append(faults, fmt.Errorf("a claim given up is not settled: %w", ownership.ErrUnknown))
-	}
+	grants := o.endTenures() // a claim that was under way may have been applied
+	working, leaving := drain(ctx, grants)
+	err := leftovers(working, leaving, settled)
 	if s := o.sessions.current(); s != nil {
 		close(s.stop)
 		select {
 		case <-s.done: // a renewal under way is resolved first: its seq decides
 		case <-ctx.Done():
 		}
-		if len(faults) == 0 {
-			if err := o.endSession(ctx, s); err != nil {
-				faults = append(faults, err)
-			}
+		if err == nil {
+			err = o.endSession(ctx, s)
 		}
 		s.lose(ownership.ErrClosed)
 	}
-	abandoned := fmt.Errorf("%w before its outcome was known: %w", ownership.ErrClosed, ownership.ErrUnknown)
-	o.releases.close(abandoned)
+
+	// What is still open ends here, whatever the network does.
+	open := fmt.Errorf("%w before its outcome was known: %w", ownership.ErrClosed, ownership.ErrUnknown)
+	o.releases.close(open)
 	o.endBackground()
 	for _, g := range working {
-		g.driver.Abandon(abandoned)
+		g.driver.Abandon(open)
 	}
-	o.quiet(context.Background()) // calls that ctx did not wait for end with o.closing
+	o.quiet(context.Background()) // calls that ctx did not wait for have ended with o.closing
 	o.goroutines.Wait()
-	if err := errors.Join(faults...); err != nil {
-		return fmt.Errorf("closing: %w", err)
+	return err
+}
+
+// endTenures ends every tenure of this process and cancels its work, and returns
+// all grants that have not been given back.
+func (o *Ownership) endTenures() []*grant {
+	o.mu.Lock()
+	var list []*grant
+	for _, s := range o.slots {
+		if s.grant != nil {
+			list = append(list, s.grant)
+		}
 	}
-	return nil
+	o.mu.Unlock()
+	for _, g := range list {
+		g.driver.End(ownership.ErrClosed)
+	}
+	return list
 }
 
 // quiet waits until no user's call is inside and no abandoned claim is open.
@@ -124,17 +107,46 @@ func (o *Ownership) quiet(ctx context.Context) bool {
 	}
 }
 
-// grants returns every grant of this process that is not given back yet.
-func (o *Ownership) grants() []*grant {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var list []*grant
-	for _, s := range o.slots {
-		if s.grant != nil {
-			list = append(list, s.grant)
+// drain waits until all grants have been given back, and returns those whose work
+// goes on and those whose release is under way when ctx ends.
+func drain(ctx context.Context, grants []*grant) (working, leaving []*grant) {
+	for _, g := range grants {
+		freed := g.driver.Freed()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			select {
+			case <-freed:
+				continue
+			default:
+			}
+			if g.leaving.Load() {
+				leaving = append(leaving, g)
+			} else {
+				working = append(working, g)
+			}
 		}
 	}
-	return list
+	return working, leaving
+}
+
+// leftovers says what will end with the session only, so that it must not be
+// deleted.
+func leftovers(working, leaving []*grant, settled bool) error {
+	var faults []error
+	if len(working) > 0 {
+		faults = append(faults, fmt.Errorf("%d tenures, %s (token %d) among them, have not been released: %w; their grants end with the session",
+			len(working), working[0].resource, working[0].token, ownership.ErrDraining))
+	}
+	if len(leaving) > 0 {
+		faults = append(faults, fmt.Errorf("the release of %d grants, %s (token %d) among them: %w; they end with the session",
+			len(leaving), leaving[0].resource, leaving[0].token, ownership.ErrUnknown))
+	}
+	if !settled {
+		faults = append(faults, fmt.Errorf("a claim given up is not settled: %w; its grant, if there is one, ends with the session",
+			ownership.ErrUnknown))
+	}
+	return errors.Join(faults...)
 }
 
 // endSession deletes the session's row, so that waiters need not wait for it to
@@ -143,17 +155,19 @@ func (o *Ownership) endSession(ctx context.Context, s *session) error {
 	s.mu.Lock()
 	seq := s.seq
 	s.mu.Unlock()
+	d := doubt{o: o, op: "close"}
 	var pace backoff
 	for {
 		rctx, cancel := o.request(ctx)
 		res := o.store.End(rctx, Session{ID: s.id, Owner: o.ownerText, Seq: seq})
 		cancel()
 		row, err := res.Current, res.Err
-		if res.Outcome == ownership.Applied {
+		switch res.Outcome {
+		case ownership.Applied:
+			d.ends(ownership.Applied)
 			return nil
-		}
-		if res.Outcome == ownership.Unknown {
-			o.unknown("close", "", res.Err, ownership.Unknown)
+		case ownership.Unknown:
+			d.arises(res.Err)
 		}
 		if err != nil {
 			rctx, cancel := o.request(ctx)
@@ -162,12 +176,16 @@ func (o *Ownership) endSession(ctx context.Context, s *session) error {
 		}
 		switch {
 		case err == nil && !row.Alive():
+			d.ends(ownership.Applied)
 			return nil
 		case err == nil:
 			seq = row.Seq // a renewal whose answer was lost had been applied
 		}
-		if perr := pace.pause(ctx, o.timing.RequestTimeout/4); perr != nil {
-			return fmt.Errorf("ending session %s: %w; it expires by itself: %w", s.id, ownership.ErrUnknown, errors.Join(perr, err))
+		if cause := pace.pause(ctx, o.timing.RequestTimeout/4); cause != nil {
+			if err = errors.Join(cause, err); d.open {
+				err = fmt.Errorf("%w: %w", ownership.ErrUnknown, err)
+			}
+			return fmt.Errorf("ending session %s, which expires by itself: %w", s.id, err)
 		}
 	}
 }

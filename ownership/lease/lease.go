@@ -5,92 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/tenure-go/tenure/internal/clock"
 	"github.com/tenure-go/tenure/ownership"
 	"github.com/tenure-go/tenure/ownership/internal/kit"
 )
-
-// Config says how an [Ownership] works on a Store. Zero values mean defaults.
-type Config struct {
-	// Store is the authority.
-	Store Store
-	// Owner is the name of this process for people; see [ownership.Owner]. It
-	// need not be unique.
-	Owner string
-	// Timing is the arithmetic of the lease. Granularity is raised to the
-	// store's.
-	Timing ownership.Timing
-	Hooks  ownership.Hooks
-	// PollEvery is how often a waiting Acquire and a Watch look for a change, on
-	// average: each pause is jittered by half. A look is one plain read. Default
-	// 250 ms; from 1 ms to 1 hour.
-	PollEvery time.Duration
-	// AuditEvery is how often every row of ours is looked at, by plain reads
-	// spread over the time: it notices hand edits, truncation, restored backups.
-	// Default 1 minute; from 10 ms to 24 hours.
-	AuditEvery time.Duration
-	// TokenFloor is for an authority whose data were lost or restored from a
-	// backup: every token granted is above it. Default 0.
-	TokenFloor ownership.Token
-	// LockDelay is how long a resource stays free after its owner crashed (a
-	// release is no crash) before it is granted again: for resources that have no
-	// fence. Default 0.
-	LockDelay time.Duration
-	// Clock is the seam for tests of this module; the zero value is the system's.
-	Clock clock.Clock
-}
-
-// withDefaults fills in what is zero.
-func (c Config) withDefaults() Config {
-	if c.PollEvery == 0 {
-		c.PollEvery = 250 * time.Millisecond
-	}
-	if c.AuditEvery == 0 {
-		c.AuditEvery = time.Minute
-	}
-	if c.Store != nil {
-		c.Timing.Granularity = max(c.Timing.Granularity, c.Store.Limits().Granularity)
-	}
-	c.Timing = c.Timing.WithDefaults()
-	if !c.Clock.Valid() {
-		c.Clock = clock.System()
-	}
-	return c
-}
-
-// validate reports every fault at once.
-func (c Config) validate() error {
-	var faults []error
-	between := func(field string, d, low, high time.Duration) {
-		if d < low || d > high {
-			faults = append(faults, ownership.Invalid(field, d, fmt.Sprintf("must be from %v to %v", low, high), "check its unit"))
-		}
-	}
-	if c.Store == nil {
-		faults = append(faults, ownership.Invalid("Store", "nil", "must not be nil", "give it an authority"))
-	}
-	if err := ownership.CheckOwner(c.Owner); err != nil {
-		faults = append(faults, err)
-	}
-	if err := c.Timing.Validate(); err != nil {
-		faults = append(faults, err)
-	}
-	if c.Store != nil {
-		if unit := c.Store.Limits().WholeTTL; unit > 0 && c.Timing.TTL%unit != 0 {
-			faults = append(faults, ownership.Invalid("Timing.TTL", c.Timing.TTL,
-				fmt.Sprintf("must be a multiple of %v, the unit in which this authority counts", unit), "round it up"))
-		}
-	}
-	between("PollEvery", c.PollEvery, time.Millisecond, time.Hour)
-	between("AuditEvery", c.AuditEvery, 10*time.Millisecond, 24*time.Hour)
-	between("LockDelay", c.LockDelay, 0, ownership.MaxTTL)
-	if c.TokenFloor < 0 {
-		faults = append(faults, ownership.Invalid("TokenFloor", c.TokenFloor, "must not be negative", ""))
-	}
-	return errors.Join(faults...)
-}
 
 // Ownership implements [ownership.Ownership] over a [Store]. All methods are
 // safe for concurrent use.
@@ -120,11 +39,11 @@ type Ownership struct {
 	releases releaseQueue
 
 	mu      sync.Mutex
-	calls   int // of users, under way
-	idle    chan struct{}
-	shut    bool
+	calls   int           // of users, under way
+	settles int           // abandoned claims that are being settled
+	idle    chan struct{} // closed when both are 0, for Close; nil: nobody waits
+	shut    bool          // no further calls
 	slots   map[string]*slot
-	settles int // abandoned claims that are being resolved
 }
 
 var _ ownership.Ownership = (*Ownership)(nil)
@@ -138,16 +57,12 @@ func New(cfg Config) (*Ownership, error) {
 	}
 	o := &Ownership{
 		cfg: cfg, store: cfg.Store, limits: cfg.Store.Limits(), timing: cfg.Timing, clock: cfg.Clock, hooks: cfg.Hooks,
-		owner:  ownership.NewOwner(cfg.Owner),
-		closed: make(chan struct{}),
-		slots:  map[string]*slot{},
+		owner: ownership.NewOwner(cfg.Owner), closed: make(chan struct{}), slots: map[string]*slot{},
 	}
 	o.limits.MaxBatch = max(o.limits.MaxBatch, 1)
 	o.ownerText = o.owner.String()
 	o.closing, o.beginClosing = context.WithCancelCause(context.Background())
 	o.background, o.endBackground = context.WithCancel(context.Background())
-	o.buckets.known = map[string]*bucket{}
-	o.deaths.at = map[ID]time.Time{}
 	return o, nil
 }
 
@@ -164,38 +79,55 @@ func (o *Ownership) Session() string {
 
 // Acquire implements [ownership.Ownership].
 func (o *Ownership) Acquire(ctx context.Context, resource string) (*ownership.Tenure, error) {
+	fail := func(err error) (*ownership.Tenure, error) {
+		return nil, fmt.Errorf("acquiring %s: %w", resource, err)
+	}
 	if err := ownership.CheckResource(resource); err != nil {
 		return nil, fmt.Errorf("acquiring: %w", err)
 	}
 	ctx, leave, err := o.enter(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("acquiring %s: %w", resource, err)
+		return fail(err)
 	}
 	defer leave()
 	var pace backoff
 	for {
-		s, err := o.reserve(ctx, resource, true)
+		t, err := o.acquireOnce(ctx, resource)
 		if err == nil {
-			var got []*grant
-			if got, err = o.claim(ctx, o.store.Bucket(resource), []*slot{s}); len(got) == 1 {
-				return got[0].driver.Tenure(), nil
-			}
+			return t, nil
 		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("acquiring %s: %w", resource, ended(ctx, err))
-		}
-		if rival := (*rivalError)(nil); errors.As(err, &rival) {
+		rival := (*rivalError)(nil)
+		switch {
+		case ctx.Err() != nil:
+			return fail(ended(ctx, err))
+		case errors.Is(err, ownership.ErrInvalid): // the store will not have it, now or later
+			return fail(err)
+		case errors.As(err, &rival):
 			pace.reset()
-			err = o.waitFor(ctx, rival.grant)
-		} else {
+			if o.waitFor(ctx, rival.grant) != nil {
+				return fail(ended(ctx, rival))
+			}
+		default:
 			// Trouble with the authority is waited out: no outcome of ours is
 			// open here, claim has settled or handed over what it sent.
-			err = pace.pause(ctx, o.cfg.PollEvery)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("acquiring %s: %w", resource, err)
+			if pace.pause(ctx, o.cfg.PollEvery) != nil {
+				return fail(ended(ctx, err))
+			}
 		}
 	}
+}
+
+// acquireOnce makes one attempt, after any other of this process has ended.
+func (o *Ownership) acquireOnce(ctx context.Context, resource string) (*ownership.Tenure, error) {
+	s, err := o.reserve(ctx, resource, true)
+	if err != nil {
+		return nil, err
+	}
+	got, err := o.claim(ctx, o.store.Bucket(resource), []*slot{s})
+	if len(got) == 0 {
+		return nil, err
+	}
+	return got[0].driver.Tenure(), nil
 }
 
 // TryAcquire implements [ownership.Ownership].
@@ -208,8 +140,8 @@ func (o *Ownership) TryAcquire(ctx context.Context, resource string) (*ownership
 }
 
 // enter counts a user's call in and binds its context to the life of o.
-func (o *Ownership) enter(ctx context.Context) (context.Context, func(), error) {
-	if err := ctx.Err(); err != nil {
+func (o *Ownership) enter(ctx context.Context) (_ context.Context, leave func(), _ error) {
+	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
 	o.mu.Lock()
@@ -239,7 +171,7 @@ func (o *Ownership) noteIdle() {
 	}
 }
 
-// ended joins what err has to say, if anything, with why ctx ended.
+// ended says why ctx ended, and what err has to add to that.
 func ended(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {

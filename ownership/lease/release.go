@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -9,13 +10,15 @@ import (
 )
 
 // releaseQueue takes grants whose work has ended and gives them back, those of
-// one bucket together. It runs a goroutine only while there is something to do.
+// one bucket together, and one batch of a bucket at a time: a bucket that does not
+// answer holds up no other. It runs goroutines only while there is something to do.
 type releaseQueue struct {
-	mu     sync.Mutex
-	queued map[string][]pendingRelease // by bucket
-	order  []string
-	active int
-	shut   error // set when nothing more is sent
+	mu      sync.Mutex
+	queued  map[string][]pendingRelease // by bucket
+	ready   []string                    // buckets that have something queued and are not busy
+	busy    map[string]bool
+	workers int
+	shut    error // set when nothing more is sent
 }
 
 type pendingRelease struct {
@@ -23,9 +26,9 @@ type pendingRelease struct {
 	done  func(error)
 }
 
-// push queues a grant. It is called under the tenure's lock: it only notes.
+// push queues a grant; it does not wait.
 func (q *releaseQueue) push(o *Ownership, g *grant, done func(error)) {
-	g.ended.Store(true)
+	g.leaving.Store(true)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shut != nil {
@@ -33,42 +36,53 @@ func (q *releaseQueue) push(o *Ownership, g *grant, done func(error)) {
 		return
 	}
 	if q.queued == nil {
-		q.queued = map[string][]pendingRelease{}
+		q.queued, q.busy = map[string][]pendingRelease{}, map[string]bool{}
 	}
-	if len(q.queued[g.bucket]) == 0 {
-		q.order = append(q.order, g.bucket)
+	if len(q.queued[g.bucket]) == 0 && !q.busy[g.bucket] {
+		q.ready = append(q.ready, g.bucket)
 	}
 	q.queued[g.bucket] = append(q.queued[g.bucket], pendingRelease{g, done})
-	if q.active < concurrency {
-		q.active++
-		o.goroutines.Add(1)
-		go q.work(o)
+	if q.workers < concurrency && len(q.ready) > 0 {
+		q.workers++
+		o.goroutines.Go(func() { q.work(o) })
 	}
 }
 
 // work empties the queue, a bucket at a time.
 func (q *releaseQueue) work(o *Ownership) {
-	defer o.goroutines.Done()
 	for {
-		q.mu.Lock()
-		if len(q.order) == 0 {
-			q.active--
-			q.mu.Unlock()
+		name, batch := q.next(o.limits.MaxBatch)
+		if batch == nil {
 			return
 		}
-		name := q.order[0]
-		q.order = q.order[1:]
-		batch := q.queued[name]
-		if len(batch) > o.limits.MaxBatch {
-			q.queued[name] = batch[o.limits.MaxBatch:]
-			batch = batch[:o.limits.MaxBatch:o.limits.MaxBatch]
-			q.order = append(q.order, name)
-		} else {
-			delete(q.queued, name)
+		o.release(o.background, name, batch)
+		q.mu.Lock()
+		delete(q.busy, name)
+		if len(q.queued[name]) > 0 {
+			q.ready = append(q.ready, name)
 		}
 		q.mu.Unlock()
-		o.release(o.background, name, batch)
 	}
+}
+
+// next takes a batch of a bucket, or, if there is none, signs the worker off.
+func (q *releaseQueue) next(limit int) (bucket string, batch []pendingRelease) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.ready) == 0 {
+		q.workers--
+		return "", nil
+	}
+	bucket = q.ready[0]
+	q.ready = q.ready[1:]
+	q.busy[bucket] = true
+	batch = q.queued[bucket]
+	if len(batch) <= limit {
+		delete(q.queued, bucket)
+		return bucket, batch
+	}
+	q.queued[bucket] = batch[limit:]
+	return bucket, batch[:limit:limit]
 }
 
 // close makes every later push fail with err.
@@ -80,19 +94,17 @@ func (q *releaseQueue) close(err error) {
 
 // release gives grants of one bucket back and says so to whoever waits.
 func (o *Ownership) release(ctx context.Context, name string, batch []pendingRelease) {
-	bySession := map[*session][]Grant{}
+	rows := map[*session][]Grant{}
 	for _, p := range batch {
-		g := p.grant
-		bySession[g.session] = append(bySession[g.session], Grant{
-			Resource: g.resource, Found: true, Token: g.token, Session: g.session.id, Attempt: g.attempt, Owner: o.ownerText})
+		rows[p.grant.session] = append(rows[p.grant.session], p.grant.row())
 	}
 	results := map[*session]error{}
 	b, err := o.buckets.take(ctx, name)
-	for s, rows := range bySession {
+	for s, of := range rows {
 		if err != nil {
 			results[s] = fmt.Errorf("%w: %w", ownership.ErrUnknown, err)
 		} else {
-			results[s] = o.releaseRows(ctx, s, b, rows)
+			results[s] = o.releaseRows(ctx, s, b, of)
 		}
 	}
 	if err == nil {
@@ -105,55 +117,65 @@ func (o *Ownership) release(ctx context.Context, name string, batch []pendingRel
 	}
 }
 
-// releaseRows removes the rows that still have their attempt, and returns nil
-// when none of them has. It goes on until that is known or the session is over,
-// after which the rows name a session that is not alive. The caller has the
-// bucket's lock.
+// releaseRows removes rows of the session by their attempts, and returns nil when
+// they are known to be gone: removed, or, since the authority has refused the
+// session, nobody's. It goes on until that is known or the session is over. The
+// caller has the bucket's lock, and the slots of the resources.
 func (o *Ownership) releaseRows(ctx context.Context, s *session, b *bucket, rows []Grant) error {
+	d := doubt{o: o, op: "release", on: b.name}
 	var pace backoff
 	var cause error
-	for len(rows) > 0 && !s.isOver() {
-		if ctx.Err() != nil {
-			return fmt.Errorf("releasing %s: %w: %w", rows[0].Resource, ownership.ErrUnknown, errorsOr(cause, context.Cause(ctx)))
+	for {
+		switch over := s.ended(); {
+		case errors.Is(over, ownership.ErrRefused):
+			d.ends(ownership.Applied)
+			return nil
+		case over != nil:
+			return fmt.Errorf("releasing %s: %w: %w", rows[0].Resource, ownership.ErrUnknown, errors.Join(over, cause))
+		case ctx.Err() != nil:
+			return fmt.Errorf("releasing %s: %w: %w", rows[0].Resource, ownership.ErrUnknown, errors.Join(context.Cause(ctx), cause))
 		}
 		rctx, cancel := o.request(ctx)
 		res := o.store.Release(rctx, b.name, rows)
 		cancel()
+		cause = res.Err
 		switch {
 		case res.Outcome == ownership.Applied:
 			for _, g := range rows {
-				b.settle(0, Grant{Resource: g.Resource, Found: o.limits.KeepsRows})
+				b.note(g.Resource, true, o.limits.KeepsRows)
 			}
+			d.ends(ownership.Applied)
 			return nil
-		case res.Outcome == ownership.NotApplied && res.Err != nil:
-			cause = res.Err
+		case res.Outcome == ownership.NotApplied && res.Err != nil: // nothing was learned
 		default:
-			// Unknown, or refused because a row is not ours any more: what still
-			// names our attempt is sent again. A copy that arrives late harms
-			// nobody, for no other grant ever has that attempt (DESIGN 8.3).
+			// Unknown, or refused because a row is not ours any more: what is still
+			// ours is sent again. A copy that arrives late harms nobody, for no
+			// other grant ever has that attempt (DESIGN 8.3).
 			if res.Outcome == ownership.Unknown {
-				o.unknown("release", b.name, res.Err, ownership.Unknown)
+				d.arises(res.Err)
 			}
-			left, err := o.stillOurs(ctx, b, rows)
+			left, err := o.stillOurs(ctx, s, b, rows)
 			if err != nil {
 				cause = err
 				break
 			}
-			if len(left) < len(rows) || res.Outcome == ownership.NotApplied {
+			if len(left) == 0 {
+				d.ends(ownership.Applied)
+				return nil
+			}
+			if len(left) < len(rows) {
 				pace.reset()
 			}
 			rows = left
-			if len(rows) == 0 {
-				return nil
-			}
 		}
 		_ = pace.pause(ctx, o.timing.RequestTimeout)
 	}
-	return nil
 }
 
-// stillOurs returns those rows that have their attempt at the authority.
-func (o *Ownership) stillOurs(ctx context.Context, b *bucket, rows []Grant) ([]Grant, error) {
+// stillOurs returns those rows that have their attempt at the authority. A row
+// that names our session with any other attempt is ours to remove as well: no
+// tenure and no claim of ours can be there while this grant has the slot.
+func (o *Ownership) stillOurs(ctx context.Context, s *session, b *bucket, rows []Grant) ([]Grant, error) {
 	names := make([]string, len(rows))
 	for i, g := range rows {
 		names[i] = g.Resource
@@ -164,33 +186,14 @@ func (o *Ownership) stillOurs(ctx context.Context, b *bucket, rows []Grant) ([]G
 	if err != nil {
 		return nil, fmt.Errorf("reading back the release in bucket %s: %w", b.name, err)
 	}
-	b.learn(state, true)
+	b.known, b.fence = true, state.Fence
 	var left []Grant
 	for _, g := range rows {
-		if now, _ := state.Row(g.Resource); now.Attempt == g.Attempt {
-			left = append(left, g)
-		} else {
-			b.rows[g.Resource] = now
+		now := state.Rows[g.Resource]
+		b.note(g.Resource, now.Free(), now.Found)
+		if !now.Free() && (now.Attempt == g.Attempt || now.Session == s.id) {
+			left = append(left, now)
 		}
 	}
 	return left, nil
-}
-
-// releaseStray frees a row that names our session with an attempt that is no
-// tenure of ours.
-func (o *Ownership) releaseStray(ctx context.Context, s *session, b *bucket, g Grant) error {
-	if err := o.releaseRows(ctx, s, b, []Grant{g}); err != nil {
-		return err
-	}
-	if s.isOver() {
-		return errSessionOver
-	}
-	return nil
-}
-
-func errorsOr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }

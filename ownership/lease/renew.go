@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,17 +12,12 @@ import (
 // renew keeps the session alive until it is refused, has gone without proof for
 // too long, or is told to stop.
 func (s *session) renew() {
-	o := s.o
-	defer o.goroutines.Done()
 	defer close(s.done)
 	for {
 		s.mu.Lock()
-		next := s.sent.Add(o.timing.RenewEvery)
+		next := s.sent.Add(s.o.timing.RenewEvery)
 		s.mu.Unlock()
-		if !s.sleepUntil(next) {
-			return
-		}
-		if !s.renewOnce() {
+		if !s.sleepUntil(next) || !s.renewOnce() {
 			return
 		}
 	}
@@ -30,11 +26,7 @@ func (s *session) renew() {
 // sleepUntil waits for an instant of the seam's clock; false: stop.
 func (s *session) sleepUntil(t time.Time) bool {
 	for {
-		wait := s.o.clock.Until(t)
-		if wait <= 0 {
-			wait = 0
-		}
-		if !s.sleep(wait) {
+		if !s.sleep(max(0, s.o.clock.Until(t))) {
 			return false
 		}
 		if !s.o.clock.Now().Before(t) {
@@ -64,68 +56,36 @@ func (s *session) sleep(d time.Duration) bool {
 }
 
 // renewOnce moves the session to its next seq, whatever it takes, and reports
-// whether it lives. The deadline always counts from the first send of that seq,
-// for that is the copy which may have been applied (DESIGN 5, unknown outcome).
+// whether it lives.
 func (s *session) renewOnce() bool {
 	o := s.o
+	r := &renewal{session: s, doubt: doubt{o: o, op: "renew"}}
 	s.mu.Lock()
-	target := s.seq + 1
+	r.target = s.seq + 1
 	s.mu.Unlock()
-	var (
-		first       time.Time // send of the earliest copy that may be applied
-		acknowledge ID
-		pace        backoff
-	)
+	var pace backoff
 	for {
 		sent := o.clock.Now()
 		if _, end, _ := s.deadlines(); !sent.Before(end) {
 			s.lose(fmt.Errorf("%w: session %s was not renewed for %v", ownership.ErrExpired, s.id, o.timing.TTL+o.timing.Grace))
 			return false
 		}
-		if first.IsZero() {
-			first = sent
+		a := r.send(sent)
+		if a.outcome == ownership.Applied {
+			s.prove(r.target, r.first)
 		}
-		rctx, cancel := o.request(o.background)
-		res := o.store.Renew(rctx, Session{ID: s.id, Owner: o.ownerText, Seq: target, TTL: o.timing.TTL, Found: true}, acknowledge)
-		cancel()
-		row := res.Current
-		known := res.Outcome == ownership.NotApplied && res.Err == nil
-		if res.Outcome == ownership.Unknown {
-			o.unknown("renew", "", res.Err, ownership.Unknown)
-			rctx, cancel := o.request(o.background)
-			var err error
-			row, err = o.store.Session(rctx, s.id)
-			cancel()
-			known = err == nil
-		}
-		proven := res.Outcome == ownership.Applied || known && row.Alive() && row.Seq == target
-		if proven {
-			s.prove(target, first)
-			s.report(ownership.Applied, sent, nil)
-			if res.Outcome == ownership.Unknown {
-				o.unknown("renew", "", nil, ownership.Applied)
-			}
-			return !s.isOver()
-		}
-		s.report(res.Outcome, sent, res.Err)
+		s.report(a, sent)
 		switch {
-		case !known:
-			if res.Outcome == ownership.NotApplied && first.Equal(sent) {
-				first = time.Time{} // no copy is under way: the next send is the first
-			}
-		case row.Dead:
-			s.lose(fmt.Errorf("%w: session %s was declared dead", ownership.ErrRefused, s.id))
+		case a.outcome == ownership.Applied:
+			r.doubt.ends(ownership.Applied)
+			return !s.isOver()
+		case a.refusal != nil:
+			r.doubt.ends(ownership.NotApplied)
+			s.lose(fmt.Errorf("%w: session %s %w", ownership.ErrRefused, s.id, a.refusal))
 			return false
-		case !row.Found:
-			s.lose(fmt.Errorf("%w: session %s has expired", ownership.ErrRefused, s.id))
-			return false
-		case row.Seq != target-1:
-			s.lose(fmt.Errorf("%w: session %s stands at renewal %d, which this process did not make", ownership.ErrRefused, s.id, row.Seq))
-			return false
-		case row.Revoked != acknowledge:
-			acknowledge = row.Revoked
-			for _, g := range s.carried(acknowledge) {
-				g.driver.Lose(ownership.ErrRevoked)
+		case a.revoked != r.acknowledge:
+			if r.acknowledge = a.revoked; !a.revoked.IsZero() { // zero: it has lapsed
+				s.revoke(a.revoked)
 			}
 			continue // at once: the session goes on for the others
 		}
@@ -135,63 +95,89 @@ func (s *session) renewOnce() bool {
 	}
 }
 
-func (s *session) report(outcome ownership.Outcome, sent time.Time, err error) {
+// renewal is the way of one session to one seq. All its copies say the same, but
+// for what they acknowledge, so at most one of them applies.
+type renewal struct {
+	session *session
+	target  int64
+	// first is when the earliest copy was sent that may be applied. Deadlines
+	// count from there, for it may be that one which did (DESIGN 5, unknown
+	// outcome). Zero: none is under way.
+	first       time.Time
+	acknowledge ID
+	doubt       doubt
+}
+
+// answer is what one copy of a renewal came to.
+type answer struct {
+	outcome ownership.Outcome
+	err     error
+	refusal error // not nil: it can never apply, and the session is over
+	revoked ID    // by an operator, as far as is known
+}
+
+// send sends a copy and, if its outcome is unknown, reads back. Both together take
+// no longer than RenewEvery if the copy alone does not: Timing promises that two
+// copies can be lost and the third is still in time. What the next copy is
+// answered tells as much as a read.
+func (r *renewal) send(sent time.Time) answer {
+	s, o := r.session, r.session.o
+	if r.first.IsZero() {
+		r.first = sent
+	}
+	rctx, cancel := o.request(o.background)
+	res := o.store.Renew(rctx, Session{ID: s.id, Owner: o.ownerText, Seq: r.target, TTL: o.timing.TTL, Found: true}, r.acknowledge)
+	cancel()
+	a := answer{outcome: res.Outcome, err: res.Err, revoked: r.acknowledge}
+	switch {
+	case res.Outcome == ownership.Applied:
+		return a
+	case res.Outcome == ownership.NotApplied && res.Err == nil:
+		r.judge(res.Current, &a)
+	case res.Outcome == ownership.NotApplied:
+		if r.first.Equal(sent) {
+			r.first = time.Time{} // no copy is under way: the next is the first
+		}
+	default:
+		r.doubt.arises(res.Err)
+		left := min(o.timing.RequestTimeout, o.clock.Until(sent.Add(o.timing.RenewEvery)))
+		if left <= 0 {
+			break
+		}
+		rctx, cancel := context.WithTimeout(o.background, left)
+		row, err := o.store.Session(rctx, s.id)
+		cancel()
+		if err == nil {
+			r.judge(row, &a)
+		}
+	}
+	return a
+}
+
+// judge reads the outcome from the session's row.
+func (r *renewal) judge(row Session, a *answer) {
+	switch {
+	case row.Dead:
+		a.refusal = errors.New("was declared dead")
+	case !row.Found:
+		a.refusal = errors.New("has expired")
+	case row.Seq == r.target:
+		*a = answer{outcome: ownership.Applied}
+	case row.Seq != r.target-1:
+		a.refusal = fmt.Errorf("stands at renewal %d, which this process did not make", row.Seq)
+	default:
+		a.revoked = row.Revoked
+	}
+}
+
+func (s *session) report(a answer, sent time.Time) {
 	o := s.o
 	now := o.clock.Now()
 	s.mu.Lock()
 	e := ownership.RenewalEvent{
-		Session: s.id.String(), Owner: o.owner, Outcome: outcome, Latency: now.Sub(sent),
-		Remaining: o.timing.Safe(s.sent).Sub(now), Tenures: s.count, Err: err,
+		Session: s.id.String(), Owner: o.owner, Outcome: a.outcome, Latency: now.Sub(sent),
+		Remaining: o.timing.Safe(s.sent).Sub(now), Tenures: len(s.grants), Err: a.err,
 	}
 	s.mu.Unlock()
 	ownership.Each(o.hooks, func(h ownership.HookRenewal) { h.OnRenewal(e) })
-}
-
-// audit looks at every row of ours now and then. Only the session that a row
-// names may change it, so a row that says otherwise was edited by hand, truncated
-// or restored: that tenure is lost.
-func (s *session) audit() {
-	o := s.o
-	defer o.goroutines.Done()
-	for {
-		grants := s.carried(ID{})
-		if len(grants) == 0 {
-			if !s.sleep(o.cfg.AuditEvery) {
-				return
-			}
-			continue
-		}
-		for _, g := range grants {
-			if !s.sleep(o.cfg.AuditEvery / time.Duration(len(grants))) {
-				return
-			}
-			if g.releasing() {
-				continue
-			}
-			s.auditOne(o.background, g)
-		}
-	}
-}
-
-func (s *session) auditOne(ctx context.Context, g *grant) {
-	o := s.o
-	differs := func(read func(context.Context, string, []string) (Bucket, error)) (Grant, bool) {
-		rctx, cancel := o.request(ctx)
-		defer cancel()
-		state, err := read(rctx, g.bucket, []string{g.resource})
-		if err != nil {
-			return Grant{}, false
-		}
-		row, known := state.Row(g.resource)
-		return row, known && row.Attempt != g.attempt
-	}
-	if _, bad := differs(o.store.Peek); !bad {
-		return
-	}
-	row, bad := differs(o.store.Grants) // the plain read may have been old
-	if !bad || g.releasing() {
-		return
-	}
-	g.driver.Lose(fmt.Errorf("%w: the row of %s names attempt %s of %q, though only its own session may change it",
-		ownership.ErrRefused, g.resource, row.Attempt, row.Owner))
 }

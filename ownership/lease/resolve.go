@@ -22,43 +22,39 @@ import (
 //
 // The answer is Unknown only if ctx or the session ended first.
 func (c *claiming) resolve(ctx context.Context, claim Claim, cause error) Result[Bucket] {
-	o := c.o
 	var pace backoff
 	for {
 		if err := c.endedBy(ctx); err != nil {
 			return Unknown[Bucket](errors.Join(cause, err))
 		}
-		granted, state, err := c.readBack(ctx, claim)
+		ours, state, err := c.readBack(ctx, claim)
 		switch {
 		case err != nil:
 			cause = err
-		case granted:
+		case len(ours) > 0:
 			return Applied[Bucket]()
 		case state.Fence != claim.Fence:
 			return Refused(state)
 		default:
-			rctx, cancel := o.request(ctx)
-			res := o.store.Claim(rctx, claim)
-			cancel()
-			switch {
-			case res.Outcome == ownership.Applied:
+			res := c.sendAgain(ctx, claim)
+			if res.Outcome == ownership.Applied {
 				return res
-			case res.Outcome == ownership.NotApplied && res.Err == nil:
-				if c.moveFence(ctx, claim) == ownership.Applied {
-					state.Fence = claim.Fence + 1
-					state.Partial = true
-					return Refused(state)
-				}
-				continue // it has moved, or that is unknown too: read again
-			default:
+			}
+			if res.Outcome == ownership.NotApplied && res.Err == nil && c.moveFence(ctx, claim) == ownership.Applied {
+				return Refused(Bucket{Name: claim.Bucket, Partial: true})
+			}
+			if res.Err != nil {
 				cause = res.Err
 			}
 		}
-		_ = pace.pause(ctx, o.timing.RequestTimeout/4)
+		_ = pace.pause(ctx, c.o.timing.RequestTimeout/4)
 	}
 }
 
-// endedBy says what put an end to resolving in the foreground.
+// errSessionOver says that the session a request belonged to has ended.
+var errSessionOver = errors.New("the session ended")
+
+// endedBy says what put an end to claiming in the foreground.
 func (c *claiming) endedBy(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -69,8 +65,8 @@ func (c *claiming) endedBy(ctx context.Context) error {
 	return nil
 }
 
-// readBack looks for the claim's attempt.
-func (c *claiming) readBack(ctx context.Context, claim Claim) (granted bool, state Bucket, err error) {
+// readBack reads the claim's rows and returns those that name its attempt.
+func (c *claiming) readBack(ctx context.Context, claim Claim) (ours []Grant, state Bucket, err error) {
 	names := make([]string, len(claim.Rows))
 	for i, r := range claim.Rows {
 		names[i] = r.Resource
@@ -79,14 +75,26 @@ func (c *claiming) readBack(ctx context.Context, claim Claim) (granted bool, sta
 	defer cancel()
 	state, err = c.o.store.Grants(rctx, claim.Bucket, names)
 	if err != nil {
-		return false, state, fmt.Errorf("reading back bucket %s: %w", claim.Bucket, err)
+		return nil, state, fmt.Errorf("reading back bucket %s: %w", claim.Bucket, err)
 	}
 	for _, g := range state.Rows {
 		if g.Attempt == claim.Attempt {
-			return true, state, nil
+			ours = append(ours, g)
 		}
 	}
-	return false, state, nil
+	return ours, state, nil
+}
+
+// sendAgain sends another copy, the same to the letter: the two cannot both apply,
+// for the first to do so moves the fence.
+func (c *claiming) sendAgain(ctx context.Context, claim Claim) Result[Bucket] {
+	rctx, cancel := c.o.request(ctx)
+	defer cancel()
+	res := c.o.store.Claim(rctx, claim)
+	if res.Outcome == ownership.Unknown {
+		c.doubt.arises(res.Err)
+	}
+	return res
 }
 
 // moveFence raises the fence without a grant, so that no copy of the claim can
@@ -97,6 +105,10 @@ func (c *claiming) moveFence(ctx context.Context, claim Claim) ownership.Outcome
 	res := c.o.store.Claim(rctx, Claim{
 		Bucket: claim.Bucket, Fence: claim.Fence, Next: claim.Fence + 1,
 		Session: claim.Session, Attempt: claim.Attempt, Owner: claim.Owner})
+	if res.Outcome == ownership.Unknown {
+		move := doubt{o: c.o, op: "move fence", on: claim.Bucket}
+		move.arises(res.Err) // where the fence stands answers it
+	}
 	return res.Outcome
 }
 
@@ -107,12 +119,9 @@ func (c *claiming) abandon(claim Claim, slots []*slot) {
 	o.mu.Lock()
 	o.settles++
 	o.mu.Unlock()
-	o.goroutines.Add(1)
-	go func() {
-		defer o.goroutines.Done()
-		outcome := c.undo(o.background, claim)
-		if outcome != ownership.Unknown {
-			o.unknown("claim", c.bucket.name, nil, outcome)
+	o.goroutines.Go(func() {
+		if outcome := c.undo(o.background, claim); outcome != ownership.Unknown {
+			c.doubt.ends(outcome)
 		}
 		c.bucket.forget()
 		o.buckets.give(c.bucket)
@@ -121,7 +130,7 @@ func (c *claiming) abandon(claim Claim, slots []*slot) {
 		defer o.mu.Unlock()
 		o.settles--
 		o.noteIdle()
-	}()
+	})
 }
 
 // undo brings an abandoned claim to release or to impossibility: nobody else
@@ -129,36 +138,22 @@ func (c *claiming) abandon(claim Claim, slots []*slot) {
 // session or the Ownership does; then the grant, if there is one, names a session
 // that ends.
 func (c *claiming) undo(ctx context.Context, claim Claim) ownership.Outcome {
-	o := c.o
 	var pace backoff
-	for ctx.Err() == nil && !c.session.isOver() {
+	for c.endedBy(ctx) == nil {
 		if c.moveFence(ctx, claim) == ownership.Applied {
 			return ownership.NotApplied
 		}
-		granted, state, err := c.readBack(ctx, claim)
+		ours, state, err := c.readBack(ctx, claim)
 		switch {
 		case err != nil:
-		case granted:
-			var ours []Grant
-			for _, g := range state.Rows {
-				if g.Attempt == claim.Attempt {
-					ours = append(ours, g)
-				}
-			}
-			if o.releaseRows(ctx, c.session, c.bucket, ours) == nil {
+		case len(ours) > 0:
+			if c.o.releaseRows(ctx, c.session, c.bucket, ours) == nil {
 				return ownership.Applied
 			}
 		case state.Fence != claim.Fence:
 			return ownership.NotApplied
 		}
-		_ = pace.pause(ctx, o.timing.RequestTimeout)
+		_ = pace.pause(ctx, c.o.timing.RequestTimeout)
 	}
 	return ownership.Unknown
-}
-
-// unknown tells the hooks of an unknown outcome, or of its resolution.
-func (o *Ownership) unknown(op, resource string, err error, resolved ownership.Outcome) {
-	ownership.Each(o.hooks, func(h ownership.HookUnknown) {
-		h.OnUnknown(ownership.UnknownEvent{Op: op, Resource: resource, Err: err, Resolved: resolved})
-	})
 }

@@ -57,7 +57,7 @@ func (k *sessionKeeper) get(ctx context.Context, o *Ownership) (*session, error)
 		if err != nil {
 			return nil, err
 		}
-		o.start(s)
+		s.start()
 		return s, nil
 	}
 }
@@ -72,7 +72,7 @@ func (k *sessionKeeper) drop(s *session) {
 }
 
 // session is the liveness of this process at the authority. One goroutine renews
-// it, and so carries all its grants.
+// it, and so carries all its grants; another audits them.
 type session struct {
 	id   ID
 	o    *Ownership
@@ -80,13 +80,14 @@ type session struct {
 	stop chan struct{} // closed by Close: no further renewal
 	done chan struct{} // the renewing goroutine has returned
 
-	mu     sync.Mutex
-	seq    int64     // last one known to be applied
-	sent   time.Time // when the request that proved it was first sent
-	cause  error     // why it is over
-	grants map[ID]map[string]*grant
-	count  int
-	proven chan struct{} // closed and replaced at each proof, and at the end
+	mu      sync.Mutex
+	seq     int64     // last one known to be applied
+	sent    time.Time // when the request that proved it was first sent
+	cause   error     // why it is over; nil while it is not
+	grants  map[*grant]struct{}
+	claims  int           // under way: they may yet bring grants
+	revoked []ID          // met while some were, for the grants that they bring
+	proven  chan struct{} // closed and replaced at each proof, and at the end
 }
 
 // openSession inserts a session. An id whose insert may still be under way is
@@ -96,22 +97,21 @@ func (o *Ownership) openSession(ctx context.Context) (*session, error) {
 	var pace backoff
 	for {
 		s := &session{
-			id: NewID(), o: o,
+			id: NewID(), o: o, grants: map[*grant]struct{}{}, sent: o.clock.Now(),
 			over: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}), proven: make(chan struct{}),
-			grants: map[ID]map[string]*grant{},
 		}
-		s.sent = o.clock.Now()
 		rctx, cancel := o.request(ctx)
 		res := o.store.Open(rctx, Session{ID: s.id, Owner: o.ownerText, TTL: o.timing.TTL, Found: true})
 		cancel()
 		if res.Outcome == ownership.Unknown {
-			o.unknown("open", "", res.Err, ownership.Unknown)
+			d := doubt{o: o, op: "open"}
+			d.arises(res.Err)
 			rctx, cancel := o.request(ctx)
 			row, err := o.store.Session(rctx, s.id)
 			cancel()
-			if err == nil && row.Alive() && row.Seq == 0 {
-				o.unknown("open", "", nil, ownership.Applied)
+			if err == nil && row.Alive() {
 				res = Applied[Session]()
+				d.ends(ownership.Applied)
 			}
 		}
 		switch {
@@ -127,20 +127,17 @@ func (o *Ownership) openSession(ctx context.Context) (*session, error) {
 }
 
 // start lets a fresh session be renewed.
-func (o *Ownership) start(s *session) {
-	ownership.Each(o.hooks, func(h ownership.HookSession) {
-		h.OnSession(ownership.SessionEvent{Session: s.id.String(), Owner: o.owner, Open: true})
-	})
-	o.goroutines.Add(2)
-	go s.renew()
-	go s.audit()
+func (s *session) start() {
+	s.tell(ownership.SessionEvent{Open: true})
+	s.o.goroutines.Go(s.renew)
+	s.o.goroutines.Go(s.audit)
 }
 
-// deadlines returns what the last proof permits; ok is false once it is over.
-func (s *session) deadlines() (safe, end time.Time, ok bool) {
+// deadlines returns what the last proof permits, or why there will be no other.
+func (s *session) deadlines() (safe, end time.Time, over error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.o.timing.Safe(s.sent), s.o.timing.End(s.sent), s.cause == nil
+	return s.o.timing.Safe(s.sent), s.o.timing.End(s.sent), s.cause
 }
 
 // proof returns a channel that is closed at the next proof, or at the end.
@@ -150,29 +147,47 @@ func (s *session) proof() <-chan struct{} {
 	return s.proven
 }
 
-func (s *session) isOver() bool {
-	select {
-	case <-s.over:
-		return true
-	default:
-		return false
+// ended returns why the session is over, or nil.
+func (s *session) ended() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+
+func (s *session) isOver() bool { return s.ended() != nil }
+
+// claimBegins and claimEnds count the claims under way: a revocation may reach
+// this process before the answer to the claim that won what it takes away.
+func (s *session) claimBegins() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims++
+}
+
+func (s *session) claimEnds() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims--; s.claims == 0 {
+		s.revoked = nil
 	}
 }
 
-// carry adds grants. A session that has ended meanwhile ends them.
+// carry adds grants. A session that has ended meanwhile ends them, as does a
+// revocation that was faster.
 func (s *session) carry(grants []*grant) {
 	s.mu.Lock()
 	for _, g := range grants {
-		if s.grants[g.attempt] == nil {
-			s.grants[g.attempt] = map[string]*grant{}
-		}
-		s.grants[g.attempt][g.resource] = g
-		s.count++
+		s.grants[g] = struct{}{}
 	}
-	cause := s.cause
+	cause, revoked := s.cause, s.revoked
 	s.mu.Unlock()
-	if cause != nil {
-		for _, g := range grants {
+	for _, g := range grants {
+		for _, r := range revoked {
+			if g.revokedBy(r) {
+				g.driver.Lose(ownership.ErrRevoked)
+			}
+		}
+		if cause != nil {
 			g.driver.Lose(cause)
 		}
 	}
@@ -182,28 +197,32 @@ func (s *session) carry(grants []*grant) {
 func (s *session) discard(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if of := s.grants[g.attempt]; of[g.resource] == g {
-		delete(of, g.resource)
-		s.count--
-		if len(of) == 0 {
-			delete(s.grants, g.attempt)
-		}
-	}
+	delete(s.grants, g)
 }
 
-// carried returns the grants, of one attempt or, with the zero ID, of all.
-func (s *session) carried(attempt ID) []*grant {
+// carried returns all grants that have not been given back.
+func (s *session) carried() []*grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []*grant
-	for a, of := range s.grants {
-		if attempt.IsZero() || a == attempt {
-			for _, g := range of {
-				list = append(list, g)
-			}
-		}
+	list := make([]*grant, 0, len(s.grants))
+	for g := range s.grants {
+		list = append(list, g)
 	}
 	return list
+}
+
+// revoke ends the tenures that a revocation means, those of claims under way too.
+func (s *session) revoke(r ID) {
+	s.mu.Lock()
+	if s.claims > 0 {
+		s.revoked = append(s.revoked, r)
+	}
+	s.mu.Unlock()
+	for _, g := range s.carried() {
+		if g.revokedBy(r) {
+			g.driver.Lose(ownership.ErrRevoked)
+		}
+	}
 }
 
 // prove records that the request first sent at the given instant kept the
@@ -211,9 +230,9 @@ func (s *session) carried(attempt ID) []*grant {
 func (s *session) prove(seq int64, sent time.Time) {
 	s.mu.Lock()
 	s.seq, s.sent = seq, sent
-	safe, end := s.o.timing.Safe(sent), s.o.timing.End(sent)
 	s.mu.Unlock()
-	for _, g := range s.carried(ID{}) {
+	safe, end := s.o.timing.Safe(sent), s.o.timing.End(sent)
+	for _, g := range s.carried() {
 		g.driver.Confirm(safe, end)
 	}
 	s.signal()
@@ -238,16 +257,18 @@ func (s *session) lose(cause error) {
 	s.cause = cause
 	s.mu.Unlock()
 	s.o.sessions.drop(s)
-	for _, g := range s.carried(ID{}) {
+	for _, g := range s.carried() {
 		g.driver.Lose(cause)
 	}
 	close(s.over)
 	s.signal()
-	ownership.Each(s.o.hooks, func(h ownership.HookSession) {
-		e := ownership.SessionEvent{Session: s.id.String(), Owner: s.o.owner, Cause: cause}
-		if errors.Is(cause, ownership.ErrClosed) {
-			e.Cause = nil
-		}
-		h.OnSession(e)
-	})
+	if errors.Is(cause, ownership.ErrClosed) {
+		cause = nil
+	}
+	s.tell(ownership.SessionEvent{Cause: cause})
+}
+
+func (s *session) tell(e ownership.SessionEvent) {
+	e.Session, e.Owner = s.id.String(), s.o.owner
+	ownership.Each(s.o.hooks, func(h ownership.HookSession) { h.OnSession(e) })
 }

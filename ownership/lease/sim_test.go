@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-go/tenure/ownership"
@@ -18,22 +17,16 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 40, "how many random histories TestRandomHistories runs")
+	simSeeds = flag.Int("sim.seeds", 40, "how many random histories TestRandomHistories runs; TENURE_SIM_SEEDS overrides")
 	simSeed  = flag.Uint64("sim.seed", 0, "run only this seed of TestRandomHistories")
 )
 
-// TestRandomHistories runs processes that acquire, hold, release, get cut off and
-// crash, over a network that loses, delays and repeats, and checks after every
-// event that
-//
-//   - no two tenures of a resource are Held at one instant (on one clock, with no
-//     skew, the lease alone gives that),
-//   - tokens of a resource strictly increase from tenure to tenure (DESIGN 8.1),
-//   - a tenure that is over stays over (8.6),
-//
-// and, once the faults have ended, that no living session holds a grant without a
-// tenure (8.4), that every resource can be acquired, and that nothing is left
-// running. A failing seed replays with -sim.seed.
+// TestRandomHistories runs processes that acquire, hold, release, revoke, get cut
+// off, close and crash, over a network that loses, delays and repeats. All the
+// while no two tenures of a resource are Held at one instant, tokens rise (DESIGN
+// 8.1) and the end is the end (8.6). Once the faults are over, no living session
+// has a grant that nobody holds (8.4), every resource can be acquired, and
+// nothing is left running.
 func TestRandomHistories(t *testing.T) {
 	seeds := *simSeeds
 	if s, err := strconv.Atoi(os.Getenv("TENURE_SIM_SEEDS")); err == nil {
@@ -43,11 +36,17 @@ func TestRandomHistories(t *testing.T) {
 	if *simSeed != 0 {
 		first, seeds = *simSeed, 1
 	}
-	var total simCounts
+	var total tally
 	for seed := first; seed < first+uint64(seeds); seed++ {
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				newSim(t, seed).run(&total)
+			opts := memory.StoreOptions{Buckets: int(seed % 3), Sparse: seed%2 == 0, MaxBatch: int(1 + seed%5)}
+			scenarioOn(t, opts, func(w *world) {
+				s := &sim{world: w, rng: rand.New(rand.NewPCG(seed, 1))}
+				s.run()
+				total.Tenures += w.counts.Tenures
+				total.Suspects += w.counts.Suspects
+				total.Lost += w.counts.Lost
+				total.Unknowns += w.counts.Unknowns
 			})
 		})
 		if !ok {
@@ -60,101 +59,26 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-type simCounts struct {
-	Tenures, Suspects, Lost, Unknowns, Crashes, Revocations int
-}
-
 type sim struct {
-	t     *testing.T
+	*world
 	rng   *rand.Rand
-	store *memory.Store
+	rngMu sync.Mutex
 	names []string
-
-	mu     sync.Mutex
-	live   map[string]map[*ownership.Tenure]bool // by resource, not over
-	tokens map[string]ownership.Token
-	over   map[*ownership.Tenure]bool
-	counts simCounts
+	live  []*worker
+	all   []*worker
 }
 
-func newSim(t *testing.T, seed uint64) *sim {
-	s := &sim{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)),
-		live: map[string]map[*ownership.Tenure]bool{}, tokens: map[string]ownership.Token{}, over: map[*ownership.Tenure]bool{},
-	}
-	s.store = memory.NewStore(memory.StoreOptions{Buckets: int(seed % 3), Sparse: seed%2 == 0})
-	for i := range 4 {
-		s.names = append(s.names, fmt.Sprintf("shard-%d", i))
-	}
-	return s
-}
-
-// OnTransition checks the invariants at every change of every tenure.
-func (s *sim) OnTransition(e ownership.Transition) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := e.Tenure.Resource()
-	if s.over[e.Tenure] {
-		s.t.Errorf("%s token %d went from %s to %s after its end", r, e.Tenure.Token(), e.From, e.To)
-	}
-	switch e.To {
-	case ownership.Held:
-		if s.live[r] == nil {
-			s.live[r] = map[*ownership.Tenure]bool{}
-		}
-		if e.From == ownership.Acquiring {
-			s.counts.Tenures++
-			if e.Tenure.Token() <= s.tokens[r] {
-				s.t.Errorf("%s: token %d granted after %d", r, e.Tenure.Token(), s.tokens[r])
-			}
-			s.tokens[r] = e.Tenure.Token()
-		}
-		s.live[r][e.Tenure] = true
-	case ownership.Suspect:
-		s.counts.Suspects++
-	case ownership.Lost, ownership.Released:
-		if e.To == ownership.Lost {
-			s.counts.Lost++
-		}
-		s.over[e.Tenure] = true
-		delete(s.live[r], e.Tenure)
-	}
-}
-
-func (s *sim) OnUnknown(e ownership.UnknownEvent) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.Resolved == ownership.Unknown {
-		s.counts.Unknowns++
-	}
-}
-
-// checkExclusive looks at all tenures at one instant of the bubble's clock.
-func (s *sim) checkExclusive() {
-	s.mu.Lock()
-	var all []*ownership.Tenure
-	for _, m := range s.live {
-		for t := range m {
-			all = append(all, t)
-		}
-	}
-	s.mu.Unlock()
-	held := map[string]*ownership.Tenure{}
-	for _, t := range all {
-		if t.State() != ownership.Held {
-			continue
-		}
-		if other := held[t.Resource()]; other != nil {
-			s.t.Errorf("%s is held twice: token %d of %s and token %d of %s",
-				t.Resource(), t.Token(), t.Owner(), other.Token(), other.Owner())
-		}
-		held[t.Resource()] = t
-	}
+// worker is a process with a few goroutines that use it.
+type worker struct {
+	*process
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup
 }
 
 func (s *sim) rand(n int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.rngMu.Lock()
+	defer s.rngMu.Unlock()
 	return s.rng.IntN(n)
 }
 
@@ -162,169 +86,140 @@ func (s *sim) ms(low, high int) time.Duration {
 	return time.Duration(low+s.rand(high-low)) * time.Millisecond
 }
 
-// process is one Ownership with its view of the store.
-type process struct {
-	view *memory.Store
-	own  *lease.Ownership
-	work sync.WaitGroup
-	stop context.CancelFunc
-	ctx  context.Context
-}
-
-func (s *sim) start(name string) *process {
-	p := &process{view: s.store.Client(name)}
+func (s *sim) start() *worker {
+	p := &worker{process: s.process(fmt.Sprintf("p%d", len(s.all)), func(c *lease.Config) {
+		c.Timing = ownership.Timing{TTL: 4 * time.Second, RequestTimeout: 500 * time.Millisecond}
+		c.AuditEvery = 5 * time.Second
+	})}
+	s.all = append(s.all, p)
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	var err error
-	p.own, err = lease.New(lease.Config{
-		Store: p.view, Owner: name, Hooks: ownership.Hooks{s},
-		Timing:     ownership.Timing{TTL: 4 * time.Second, RequestTimeout: 500 * time.Millisecond},
-		PollEvery:  100 * time.Millisecond,
-		AuditEvery: 5 * time.Second,
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	for range 3 {
-		p.work.Add(1)
-		go func() {
-			defer p.work.Done()
-			s.worker(p)
-		}()
+		p.work.Go(func() { s.use(p) })
 	}
 	return p
 }
 
-func (s *sim) worker(p *process) {
+func (s *sim) use(p *worker) {
 	for p.ctx.Err() == nil {
 		name := s.names[s.rand(len(s.names))]
 		ctx, cancel := context.WithTimeout(p.ctx, s.ms(1, 6000))
+		var got []*ownership.Tenure
 		var t *ownership.Tenure
-		var err error
-		switch s.rand(10) {
-		case 0:
-			var ts []*ownership.Tenure
-			ts, err = p.own.TryAcquireMany(ctx, s.names)
-			for _, extra := range ts {
-				if t == nil {
-					t = extra
-				} else {
-					_ = extra.Release(ctx)
-				}
-			}
-		case 1, 2, 3:
-			t, err = p.own.TryAcquire(ctx, name)
-		case 4:
+		switch s.rand(20) {
+		case 0, 1:
+			got, _ = p.TryAcquireMany(ctx, s.names)
+		case 2, 3, 4, 5, 6, 7:
+			t, _ = p.TryAcquire(ctx, name)
+		case 8:
+			_ = p.Revoke(ctx, name)
+		case 9:
 			if s.rand(3) == 0 {
-				s.mu.Lock()
-				s.counts.Revocations++
-				s.mu.Unlock()
-				_ = p.own.Revoke(ctx, name)
+				_ = p.RevokeForce(ctx, name)
 			}
 		default:
-			t, err = p.own.Acquire(ctx, name)
+			t, _ = p.Acquire(ctx, name)
 		}
 		cancel()
-		_ = err
 		if t != nil {
-			hold := time.NewTimer(s.ms(0, []int{300, 3000, 15000}[s.rand(3)]))
-			select {
-			case <-hold.C:
-			case <-t.Done():
-			}
-			hold.Stop()
-			ctx, cancel := context.WithTimeout(context.Background(), s.ms(1, 3000))
-			_ = t.Release(ctx)
-			cancel()
+			got = append(got, t)
+		}
+		for i, t := range got {
+			s.hold(t, i == 0)
 		}
 		time.Sleep(s.ms(1, 300))
 	}
 }
 
-func (s *sim) fault(p *process) {
-	modes := []memory.Mode{memory.Lose, memory.LoseAnswer, memory.Late, memory.Reject, memory.Slow, memory.SlowAnswer, memory.Hang}
+// hold works under the tenure for a while, or not at all, and gives it back.
+func (s *sim) hold(t *ownership.Tenure, work bool) {
+	if work {
+		timer := time.NewTimer(s.ms(0, []int{300, 3000, 15000}[s.rand(3)]))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-t.Done():
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.ms(1, 3000))
+	defer cancel()
+	_ = t.Release(ctx)
+}
+
+func (s *sim) fault(p *worker) {
 	p.view.Inject(memory.Fault{
 		Mode: modes[s.rand(len(modes))], Delay: s.ms(1, 3000),
 		Nth: 1 + s.rand(4), Times: 1 + s.rand(3),
 	})
 }
 
-func (s *sim) run(total *simCounts) {
-	var all, alive []*process
-	for i := range 3 {
-		p := s.start(fmt.Sprintf("p%d", i))
-		all, alive = append(all, p), append(alive, p)
+// event lets something happen to one of the processes.
+func (s *sim) event() {
+	i := s.rand(len(s.live))
+	p := s.live[i]
+	switch s.rand(16) {
+	case 0, 1, 2, 3, 4, 5:
+		s.fault(p)
+	case 6:
+		p.view.Cut()
+	case 7, 8:
+		p.view.Heal()
+	case 9:
+		if s.rand(4) == 0 {
+			p.crash()
+			p.stop()
+			s.live[i] = s.start()
+		}
+	case 10:
+		if s.rand(4) == 0 { // an orderly end, in whatever state it is
+			p.stop()
+			ctx, cancel := context.WithTimeout(context.Background(), s.ms(1, 8000))
+			_ = p.Close(ctx)
+			cancel()
+			s.live[i] = s.start()
+		}
+	}
+}
+
+func (s *sim) run() {
+	for i := range 4 {
+		s.names = append(s.names, fmt.Sprintf("shard-%d", i))
+	}
+	for range 3 {
+		s.live = append(s.live, s.start())
 	}
 	for range 300 {
 		time.Sleep(s.ms(20, 400))
-		s.checkExclusive()
-		i := s.rand(len(alive))
-		p := alive[i]
-		switch s.rand(14) {
-		case 0, 1, 2, 3, 4:
-			s.fault(p)
-		case 5:
-			p.view.Cut()
-		case 6:
-			p.view.Heal()
-		case 8:
-			if s.rand(4) == 0 { // a crash: it says nothing more, to anybody
-				p.view.Cut()
-				p.stop()
-				s.counts.Crashes++
-				alive[i] = s.start(fmt.Sprintf("p%d", len(all)))
-				all = append(all, alive[i])
-			}
-		}
+		s.noTwoHeld()
+		s.event()
 	}
-	for _, p := range alive {
+	for _, p := range s.live {
 		p.stop()
 		p.view.Heal()
 	}
-	for range 200 { // let what is open be settled, while checking
-		time.Sleep(100 * time.Millisecond)
-		s.checkExclusive()
+	s.pass(20 * time.Second) // what is open is settled
+	for _, p := range s.live {
+		p.work.Wait()
 	}
+	s.noGhost(s.names...)
 	ctx := context.Background()
-	for _, p := range alive {
-		p.work.Wait()
-	}
 	for _, name := range s.names {
-		h, err := alive[0].own.Holder(ctx, name)
-		if err != nil || !h.Vacant() {
-			s.t.Errorf("after everybody stopped: %v, %v; want vacant: a grant that nobody holds", h, err)
+		if h, err := s.live[0].Holder(ctx, name); err != nil || !h.Vacant() {
+			s.Errorf("after everybody stopped: %v, %v; want vacant", h, err)
 		}
 	}
-	for _, p := range alive {
-		if err := p.own.Close(ctx); err != nil {
-			s.t.Errorf("closing: %v", err)
+	for _, p := range s.live {
+		if err := p.Close(ctx); err != nil {
+			s.Errorf("closing: %v", err)
 		}
 	}
-	last := s.start("last")
-	last.stop()
-	last.work.Wait()
+	last := s.process("last")
 	for _, name := range s.names {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-		tn, err := last.own.Acquire(ctx, name)
-		if err != nil {
-			s.t.Errorf("a fresh process cannot acquire %s: %v", name, err)
-		} else if err := tn.Release(ctx); err != nil {
-			s.t.Errorf("releasing %s: %v", name, err)
-		}
-		cancel()
+		s.release(last.acquire(name))
 	}
-	for _, p := range all { // the crashed ones too, so that the bubble can end
+	for _, p := range s.all { // the crashed ones too, so that the bubble can end
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		_ = p.own.Close(ctx)
+		_ = p.Close(ctx)
 		cancel()
-	}
-	_ = last.own.Close(ctx)
-	for _, p := range all {
 		p.work.Wait()
 	}
-	total.Tenures += s.counts.Tenures
-	total.Suspects += s.counts.Suspects
-	total.Lost += s.counts.Lost
-	total.Unknowns += s.counts.Unknowns
-	total.Crashes += s.counts.Crashes
-	total.Revocations += s.counts.Revocations
 }

@@ -26,12 +26,18 @@ type grant struct {
 	session  *session
 	driver   *ownership.Driver
 	slot     *slot
-	ended    atomic.Bool // its work has ended, or its told deadline has passed
+	leaving  atomic.Bool // it is being given back: nothing is done under it any more
+}
+
+// row is the grant as its claim wrote it.
+func (g *grant) row() Grant {
+	return Grant{Resource: g.resource, Found: true, Token: g.token, Session: g.session.id, Attempt: g.attempt, Owner: g.session.o.ownerText}
 }
 
 // reserve takes the resource's slot. If wait is false and a tenure of this
-// process is in it, a *rivalError comes back at once; a claim or a release under
-// way is waited for in any case, for it ends soon and nothing is known till then.
+// process is in it, a *rivalError comes back at once, also when that tenure is
+// over but its work is not. A claim or a release under way is waited for in any
+// case, for it ends soon and nothing is known till then.
 func (o *Ownership) reserve(ctx context.Context, resource string, wait bool) (*slot, error) {
 	for {
 		o.mu.Lock()
@@ -44,31 +50,20 @@ func (o *Ownership) reserve(ctx context.Context, resource string, wait bool) (*s
 		}
 		g := s.grant
 		o.mu.Unlock()
-		if !wait && g != nil && !g.releasing() {
-			return nil, o.heldHere(g)
+		if !wait && g != nil && !g.leaving.Load() {
+			return nil, heldHere(g)
 		}
 		select {
 		case <-s.free:
 		case <-ctx.Done():
 			err := context.Cause(ctx)
 			if g != nil {
-				err = fmt.Errorf("%w: %w", err, o.heldHere(g))
+				err = fmt.Errorf("%w: %w", err, heldHere(g))
 			}
 			return nil, err
 		}
 	}
 }
-
-func (o *Ownership) heldHere(g *grant) error {
-	return &rivalError{
-		HeldError: ownership.HeldError{Holder: ownership.Holder{
-			Resource: g.resource, Owner: o.owner, Token: g.token, Fence: g.token}},
-		grant: Grant{Resource: g.resource, Found: true, Token: g.token, Session: g.session.id, Attempt: g.attempt, Owner: o.ownerText},
-	}
-}
-
-// releasing reports whether the grant is on its way back: the tenure is over.
-func (g *grant) releasing() bool { return g.driver.Tenure().State().Terminal() }
 
 // vacate gives slots up.
 func (o *Ownership) vacate(slots ...*slot) {
@@ -89,3 +84,9 @@ type rivalError struct {
 }
 
 func (e *rivalError) Unwrap() error { return &e.HeldError }
+
+func heldBy(g Grant, fence ownership.Token) error {
+	return &rivalError{HeldError: ownership.HeldError{Holder: holderOf(g, fence)}, grant: g}
+}
+
+func heldHere(g *grant) error { return heldBy(g.row(), g.token) }
