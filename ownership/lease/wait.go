@@ -29,7 +29,13 @@ func (o *Ownership) waitFor(ctx context.Context, seen Grant) error {
 			continue // trouble with the authority is waited out
 		}
 		if row, known := state.Row(seen.Resource); known && row.Attempt != seen.Attempt {
-			return nil
+			if row.Free() || o.isOurs(row.Session) {
+				return nil
+			}
+			// Another waiter was faster: wait for that one. Trying again here would
+			// cost N waiters N linearizable reads at each of N handovers.
+			seen = row
+			continue
 		}
 		if dead || o.clock.Now().Before(nextSession) {
 			continue
@@ -42,4 +48,10 @@ func (o *Ownership) waitFor(ctx context.Context, seen Grant) error {
 			return nil
 		}
 	}
+}
+
+// isOurs reports whether id is this process's session.
+func (o *Ownership) isOurs(id ID) bool {
+	s := o.sessions.current()
+	return s != nil && s.id == id
 }
