@@ -211,7 +211,7 @@ func (a *admin) checkPolicy(r *Report, p *hostPolicy) {
 	case p == nil:
 		r.add(Warning, "session", "it was not opened through Connect or Configure",
 			"requests race each other over several coordinators, and one frozen node can cost tenures", "open it with Connect")
-	case p.dc != a.cfg.DataCenter:
+	case a.cfg.Serial == gocql.LocalSerial && p.dc != a.cfg.DataCenter:
 		r.add(Error, "session", fmt.Sprintf("it was configured for data centre %q", p.dc), fmt.Sprintf("DataCenter is %q: the wrong one would decide", a.cfg.DataCenter), "pass the same Config to Connect")
 	}
 }
