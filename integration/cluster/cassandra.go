@@ -76,6 +76,10 @@ func (cfg Cassandra) resolve() (Cassandra, error) {
 	return cfg, errors.Join(faults...)
 }
 
+// The first token of each third of the ring: with one node a third, three replicas are on three nodes and every node
+// coordinates alike.
+var tokens = []string{"-9223372036854775808", "-3074457345618258603", "3074457345618258602"}
+
 // Start returns a cluster that is whole: every node answers, logs clients in and sees all others up. Addresses in the
 // environment (TENURE_CASSANDRA) come first; else it starts JVM processes, and downloads the server the first time. The
 // caller must Close the cluster.

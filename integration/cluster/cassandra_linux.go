@@ -64,10 +64,6 @@ func (cfg Cassandra) startNodes(ctx context.Context, c *Cluster, machine *jvms, 
 	return c.settle(ctx)
 }
 
-// The first token of each third of the ring: with one node a third, three replicas are on three nodes and every node
-// coordinates alike.
-var tokens = []string{"-9223372036854775808", "-3074457345618258603", "3074457345618258602"}
-
 // files returns what node i reads, by name within its folder. Sizes are small, for three nodes on one small machine.
 func (cfg Cassandra) files(name string, addresses []string, i int, folder string) map[string]string {
 	var y strings.Builder

@@ -274,7 +274,7 @@ func TestNetworksAreTakenOnce(t *testing.T) {
 			t.Errorf("%s was taken twice", n.prefix)
 		}
 		seen[n.prefix] = true
-		defer func() { must(t, n.release()) }()
+		t.Cleanup(func() { must(t, n.release()) })
 	}
 	_, err := takeNetwork(root, 240, 247, 3, nil)
 	if len(seen) == takers {
