@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,7 +41,7 @@ type world struct {
 	token  map[string]ownership.Token     // highest granted
 	live   map[string][]*ownership.Tenure // ever held, and not over
 	over   map[*ownership.Tenure]bool
-	doubts map[string]int // unknown outcomes that are not resolved, by operation
+	doubts map[doubt]int // unknown outcomes that are not resolved, by operation
 	counts tally
 }
 
@@ -61,7 +60,7 @@ func scenarioOn(t *testing.T, opts memory.StoreOptions, test func(w *world)) {
 		w := &world{
 			T: t, store: memory.NewStore(opts), began: time.Now(),
 			token: map[string]ownership.Token{}, live: map[string][]*ownership.Tenure{},
-			over: map[*ownership.Tenure]bool{}, doubts: map[string]int{},
+			over: map[*ownership.Tenure]bool{}, doubts: map[doubt]int{},
 		}
 		t.Cleanup(func() {
 			for _, p := range w.procs {
@@ -130,6 +129,9 @@ func (w *world) OnTransition(e ownership.Transition) {
 	}
 }
 
+// doubt is an operation of a process whose outcome is unknown.
+type doubt struct{ process, op, on string }
+
 // witness tells the world what one process meets.
 type witness struct {
 	*world
@@ -139,7 +141,7 @@ type witness struct {
 func (w witness) OnUnknown(e ownership.UnknownEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := e.Op + ": " + w.name + " " + e.Resource
+	key := doubt{w.name, e.Op, e.Resource}
 	if e.Resolved == ownership.Unknown {
 		w.counts.Unknowns++
 		w.doubts[key]++
@@ -174,7 +176,7 @@ func (w *world) noTwoHeld() {
 // pass lets time go by in small steps and looks for two holders at each.
 func (w *world) pass(d time.Duration) {
 	w.Helper()
-	const step = 50 * time.Millisecond
+	const step = 100 * time.Millisecond
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(min(step, time.Until(end)))
 		w.noTwoHeld()
@@ -239,17 +241,16 @@ func (w *world) noGhost(resources ...string) {
 	}
 }
 
-// settled fails if an outcome is still unknown (DESIGN 8.4). An insert of a
-// session may be, for it was given up for another id, and the moving of a fence,
-// for where the fence stands is all that matters.
-func (w *world) settled(except ...string) {
+// settled fails if an outcome of the process is still unknown (DESIGN 8.4). An
+// insert of a session may be, for it was given up for another id, and the moving of
+// a fence, for where the fence stands is all that matters.
+func (w *world) settled(p *process, except ...string) {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key, n := range w.doubts {
-		op, _, _ := strings.Cut(key, ":")
-		if op != "open" && op != "move fence" && !slices.Contains(except, op) {
-			w.Errorf("%s: %d unknown outcomes were never resolved", key, n)
+	for of, n := range w.doubts {
+		if of.process == p.Owner().Name && of.op != "open" && of.op != "move fence" && !slices.Contains(except, of.op) {
+			w.Errorf("%s of %q by %s: %d unknown outcomes were never resolved", of.op, of.on, of.process, n)
 		}
 	}
 }
