@@ -134,7 +134,10 @@ func checkStatement(cql string, t fencedTable) error {
 	if len(list) == 0 || !list[0].is("insert") && !list[0].is("update") && !list[0].is("delete") {
 		return refuse("must be an INSERT, UPDATE or DELETE", "read with Query")
 	}
-	if using := index("using"); using >= 0 && slices.ContainsFunc(list[using:], func(w word) bool { return w.is("timestamp") }) {
+	for i := index("using") + 1; i > 0 && i < len(list) && (list[i].is("ttl") || list[i].is("and") || list[i].is("timestamp")); i++ {
+		if !list[i].is("timestamp") {
+			continue
+		}
 		return refuse("must not set a TIMESTAMP", "the order of writes is the fence's business: leave it out")
 	}
 	if list[0].is("insert") && slices.ContainsFunc(list, func(w word) bool { return w.is("json") }) {

@@ -268,7 +268,10 @@ func (o *orderedHosts) Pick(q gocql.ExecutableQuery) gocql.NextHost {
 	}
 }
 
-func (o *orderedHosts) IsLocal(h *gocql.HostInfo) bool { return o.dc == "" || h.DataCenter() == o.dc }
+// IsLocal takes a nil host too, which gocql asks about while the ring is empty.
+func (o *orderedHosts) IsLocal(h *gocql.HostInfo) bool {
+	return o.dc == "" || h != nil && h.DataCenter() == o.dc
+}
 
 func (o *orderedHosts) AddHost(h *gocql.HostInfo) {
 	o.mu.Lock()

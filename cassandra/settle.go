@@ -135,18 +135,27 @@ func (w *Writer) write(ctx context.Context, stmts []Statement) (fence.Verdict, e
 		return w.brokenVerdict(), w.broken
 	}
 	if err := w.held(); err != nil {
-		return fence.NotApplied, err
+		return fence.NotApplied, err // without a look at the server
 	}
 	if err := w.examineStatements(ctx, stmts); err != nil {
 		return fence.NotApplied, err
 	}
-	p := &pending{last: w.seq, batch: newBatch(), sent: 1, void: newBatch()}
-	for _, s := range stmts {
-		p.stmts = append(p.stmts, statement{cql: s.text, args: s.args})
+	batch := make([]statement, len(stmts))
+	for i, s := range stmts {
+		batch[i] = statement{cql: s.text, args: s.args}
+	}
+	return w.commit(ctx, batch)
+}
+
+// commit sends the statements as one batch.
+func (w *Writer) commit(ctx context.Context, stmts []statement) (fence.Verdict, error) {
+	if w.broken != nil {
+		return w.brokenVerdict(), w.broken
 	}
 	if err := w.held(); err != nil { // looking at the statements may have taken a while
 		return fence.NotApplied, err
 	}
+	p := &pending{last: w.seq, batch: newBatch(), stmts: stmts, sent: 1, void: newBatch()}
 	r := w.p.advance(ctx, w.stamp.Token, &p.last, p.last+1, p.batch, p.stmts)
 	switch {
 	case r.outcome == ownership.Applied:

@@ -17,26 +17,30 @@ import (
 	"github.com/tenure-go/tenure/ownership/fence"
 )
 
-// fenced is a table of a user's, with a fence, in a fresh keyspace.
+// fenced is a table of a user's, with a fence.
 type fenced struct {
 	*testing.T
 	cfg     cassandra.Config
 	session *gocql.Session
 	fence   *cassandra.Fence
 	heard   *verdicts
+	region  string // this test's own
 }
 
 // columns of the user's table, whose partition key has two parts. The tuple and
 // the collections are there because a refusal returns them too.
-const userTable = `CREATE TABLE %s.shard (region text, n int, k int, v text, total int STATIC,
+const userTable = `CREATE TABLE IF NOT EXISTS %s.shard (region text, n int, k int, v text, total int STATIC,
 	tags set<text>, place frozen<tuple<int, text>>, PRIMARY KEY ((region, n), k))`
 
 func newFenced(t *testing.T) *fenced {
 	t.Helper()
-	f := &fenced{T: t, cfg: base(t, nil), heard: &verdicts{}}
+	f := &fenced{T: t, cfg: base(t, perResource), heard: &verdicts{}, region: fresh(t.Name())}
 	f.session = connect(t, f.cfg)
-	f.exec(fmt.Sprintf(userTable, f.cfg.Keyspace))
-	f.exec(cassandra.AddColumns(f.cfg.Keyspace, "shard"))
+	err := f.session.Query("SELECT fence_batch FROM " + f.cfg.Keyspace + ".shard LIMIT 1").Exec()
+	if err != nil { // the first test to come makes it
+		f.exec(fmt.Sprintf(userTable, f.cfg.Keyspace))
+		f.exec(cassandra.AddColumns(f.cfg.Keyspace, "shard"))
+	}
 	f.fence = f.open(f.session)
 	return f
 }
@@ -147,22 +151,22 @@ func (h *verdicts) count(v fence.Verdict) int {
 // DESIGN 8.2: a late write of an old owner changes nothing, and says why.
 func TestFenceRefusesLateWrites(t *testing.T) {
 	f := newFenced(t)
-	a := f.takeOver(1, "eu", 1)
-	f.accepted(a, f.set("eu", 1, 1, "a"))
-	f.accepted(a, f.set("eu", 1, 2, "a"), f.set("eu", 1, 3, "a"))
-	b := f.takeOver(2, "eu", 1)
-	v, err := a.Write(t.Context(), f.set("eu", 1, 1, "late"))
+	a := f.takeOver(1, f.region, 1)
+	f.accepted(a, f.set(f.region, 1, 1, "a"))
+	f.accepted(a, f.set(f.region, 1, 2, "a"), f.set(f.region, 1, 3, "a"))
+	b := f.takeOver(2, f.region, 1)
+	v, err := a.Write(t.Context(), f.set(f.region, 1, 1, "late"))
 	f.stale(v, err, 1, 2)
-	f.accepted(b, f.set("eu", 1, 1, "b"))
-	v, err = a.Write(t.Context(), f.set("eu", 1, 1, "later"))
+	f.accepted(b, f.set(f.region, 1, 1, "b"))
+	v, err = a.Write(t.Context(), f.set(f.region, 1, 1, "later"))
 	f.stale(v, err, 1, 2)
-	f.want("eu", 1, map[int]string{1: "b", 2: "a", 3: "a"})
-	if _, err := f.fence.TakeOverAs(t.Context(), stamp(1), "eu", 1); !errors.Is(err, fence.ErrStale) {
+	f.want(f.region, 1, map[int]string{1: "b", 2: "a", 3: "a"})
+	if _, err := f.fence.TakeOverAs(t.Context(), stamp(1), f.region, 1); !errors.Is(err, fence.ErrStale) {
 		t.Fatalf("%v; want a stale takeover", err)
 	}
 	// Another partition has a fence of its own.
-	c := f.takeOver(1, "eu", 2)
-	f.accepted(c, f.set("eu", 2, 1, "c"))
+	c := f.takeOver(1, f.region, 2)
+	f.accepted(c, f.set(f.region, 2, 1, "c"))
 	if got := f.heard.count(fence.Stale); got != 3 {
 		t.Errorf("the hooks heard of %d stale verdicts, want 3", got)
 	}
@@ -172,30 +176,30 @@ func TestFenceRefusesLateWrites(t *testing.T) {
 // way is shut out.
 func TestFenceSameTokenAgain(t *testing.T) {
 	f := newFenced(t)
-	first := f.takeOver(7, "eu", 1)
-	f.accepted(first, f.set("eu", 1, 1, "first"))
-	second := f.takeOver(7, "eu", 1)
-	if v, err := first.Write(t.Context(), f.set("eu", 1, 1, "late")); v != fence.NotApplied || !errors.Is(err, cassandra.ErrRival) {
+	first := f.takeOver(7, f.region, 1)
+	f.accepted(first, f.set(f.region, 1, 1, "first"))
+	second := f.takeOver(7, f.region, 1)
+	if v, err := first.Write(t.Context(), f.set(f.region, 1, 1, "late")); v != fence.NotApplied || !errors.Is(err, cassandra.ErrRival) {
 		t.Fatalf("%v, %v; want the earlier writer shut out", v, err)
 	}
-	f.accepted(second, f.set("eu", 1, 2, "second"))
-	f.want("eu", 1, map[int]string{1: "first", 2: "second"})
+	f.accepted(second, f.set(f.region, 1, 2, "second"))
+	f.want(f.region, 1, map[int]string{1: "first", 2: "second"})
 }
 
 // Statements may have conditions of their own, and a refusal that returns every
 // column of the table is read.
 func TestFenceConditions(t *testing.T) {
 	f := newFenced(t)
-	w := f.takeOver(1, "eu", 1)
-	create := cassandra.CQL("INSERT INTO "+f.cfg.Keyspace+".shard (region, n, k, v, tags) VALUES ('eu', 1, 1, 'x', {'a'}) IF NOT EXISTS")
+	w := f.takeOver(1, f.region, 1)
+	create := cassandra.CQL("INSERT INTO " + f.cfg.Keyspace + ".shard (region, n, k, v, tags) VALUES ('" + f.region + "', 1, 1, 'x', {'a'}) IF NOT EXISTS")
 	f.accepted(w, create)
-	if v, err := w.Write(t.Context(), create, f.set("eu", 1, 2, "no")); v != fence.NotApplied || !errors.Is(err, cassandra.ErrCondition) {
+	if v, err := w.Write(t.Context(), create, f.set(f.region, 1, 2, "no")); v != fence.NotApplied || !errors.Is(err, cassandra.ErrCondition) {
 		t.Fatalf("%v, %v; want a failed condition", v, err)
 	}
-	f.accepted(w, cassandra.CQL("UPDATE "+f.cfg.Keyspace+".shard SET v = 'y' WHERE region = 'eu' AND n = 1 AND k = 1 IF v = 'x'"))
-	f.accepted(w, cassandra.CQL("UPDATE "+f.cfg.Keyspace+".shard SET total = ? WHERE region = 'eu' AND n = 1", 9))
-	f.want("eu", 1, map[int]string{1: "y"})
-	f.takeOver(2, "eu", 1)
+	f.accepted(w, cassandra.CQL("UPDATE "+f.cfg.Keyspace+".shard SET v = 'y' WHERE region = '"+f.region+"' AND n = 1 AND k = 1 IF v = 'x'"))
+	f.accepted(w, cassandra.CQL("UPDATE "+f.cfg.Keyspace+".shard SET total = ? WHERE region = '"+f.region+"' AND n = 1", 9))
+	f.want(f.region, 1, map[int]string{1: "y"})
+	f.takeOver(2, f.region, 1)
 	v, err := w.Write(t.Context(), create)
 	f.stale(v, err, 1, 2)
 }
@@ -203,25 +207,25 @@ func TestFenceConditions(t *testing.T) {
 // gocqlx queries are taken as they are bound.
 func TestFenceTakesGocqlx(t *testing.T) {
 	f := newFenced(t)
-	w := f.takeOver(1, "eu", 1)
+	w := f.takeOver(1, f.region, 1)
 	x := gocqlx.NewSession(f.session)
 	type row struct {
 		Region string
 		N, K   int
 		V      string
 	}
-	q := qb.Insert(f.cfg.Keyspace+".shard").Columns("region", "n", "k", "v").Query(x).BindStruct(row{"eu", 1, 5, "bound"})
+	q := qb.Insert(f.cfg.Keyspace+".shard").Columns("region", "n", "k", "v").Query(x).BindStruct(row{f.region, 1, 5, "bound"})
 	f.accepted(w, cassandra.Bound(q))
-	f.want("eu", 1, map[int]string{5: "bound"})
-	bad := qb.Insert(f.cfg.Keyspace+".shard").Columns("region", "n", "k", "v").Query(x).BindMap(qb.M{"region": "eu"})
+	f.want(f.region, 1, map[int]string{5: "bound"})
+	bad := qb.Insert(f.cfg.Keyspace+".shard").Columns("region", "n", "k", "v").Query(x).BindMap(qb.M{"region": f.region})
 	if v, err := w.Write(t.Context(), cassandra.Bound(bad)); v != fence.NotApplied || err == nil {
 		t.Fatalf("%v, %v; want the bind error", v, err)
 	}
 	var got []row
-	if err := gocqlx.Query(w.Query(t.Context(), "SELECT region, n, k, v FROM "+f.cfg.Keyspace+".shard WHERE region = 'eu' AND n = 1"), nil).SelectRelease(&got); err != nil {
+	if err := gocqlx.Query(w.Query(t.Context(), "SELECT region, n, k, v FROM "+f.cfg.Keyspace+".shard WHERE region = '"+f.region+"' AND n = 1"), nil).SelectRelease(&got); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(got, []row{{"eu", 1, 5, "bound"}}) {
+	if !slices.Equal(got, []row{{f.region, 1, 5, "bound"}}) {
 		t.Fatalf("read %v", got)
 	}
 }
@@ -230,9 +234,9 @@ func TestFenceTakesGocqlx(t *testing.T) {
 // with the reason, and the writer goes on.
 func TestFenceBadStatements(t *testing.T) {
 	f := newFenced(t)
-	w := f.takeOver(1, "eu", 1)
+	w := f.takeOver(1, f.region, 1)
 	ks := f.cfg.Keyspace
-	f.exec("CREATE TABLE " + ks + ".other (region text, n int, k int, v text, PRIMARY KEY ((region, n), k))")
+	f.exec("CREATE TABLE IF NOT EXISTS " + ks + ".other (region text, n int, k int, v text, PRIMARY KEY ((region, n), k))")
 	for _, c := range []struct {
 		name  string
 		s     []cassandra.Statement
@@ -240,16 +244,16 @@ func TestFenceBadStatements(t *testing.T) {
 	}{
 		{"nothing", nil, []string{"at least one"}},
 		{"syntax", []cassandra.Statement{cassandra.CQL("INSERT INTO")}, []string{"statement 1"}},
-		{"another table", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".other (region, n, k, v) VALUES (?, ?, ?, ?)", "eu", 1, 1, "x")}, []string{ks + ".other", "must be " + ks + ".shard"}},
-		{"another table, no values", []cassandra.Statement{cassandra.CQL("INSERT INTO " + ks + ".other (region, n, k, v) VALUES ('eu', 1, 1, 'x')")}, []string{"multiple tables"}},
-		{"another partition", []cassandra.Statement{f.set("eu", 2, 1, "x")}, []string{"multiple partitions"}},
-		{"too few values", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", "eu", 1)}, []string{"number of values is 2", "must be 4"}},
-		{"wrong type", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", "eu", 1, "one", "x")}, []string{"value of k"}},
-		{"panicking marshaler", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", "eu", 1, 1, panics{})}, []string{"panicked"}},
-		{"no such column", []cassandra.Statement{cassandra.CQL("UPDATE " + ks + ".shard SET w = 'x' WHERE region = 'eu' AND n = 1 AND k = 1")}, []string{"statement 1"}},
+		{"another table", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".other (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1, 1, "x")}, []string{ks + ".other", "must be " + ks + ".shard"}},
+		{"another table, no values", []cassandra.Statement{cassandra.CQL("INSERT INTO " + ks + ".other (region, n, k, v) VALUES ('" + f.region + "', 1, 1, 'x')")}, []string{"multiple tables"}},
+		{"another partition", []cassandra.Statement{f.set(f.region, 2, 1, "x")}, []string{"multiple partitions"}},
+		{"too few values", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1)}, []string{"number of values is 2", "must be 4"}},
+		{"wrong type", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1, "one", "x")}, []string{"value of k"}},
+		{"panicking marshaler", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1, 1, panics{})}, []string{"panicked"}},
+		{"no such column", []cassandra.Statement{cassandra.CQL("UPDATE " + ks + ".shard SET w = 'x' WHERE region = '" + f.region + "' AND n = 1 AND k = 1")}, []string{"statement 1"}},
 		{"both faults", []cassandra.Statement{cassandra.CQL("SELECT * FROM x"), cassandra.CQL("INSERT INTO " + ks + ".shard JSON '{}'")}, []string{"INSERT, UPDATE or DELETE", "JSON"}},
-		{"timestamp", []cassandra.Statement{cassandra.CQL("INSERT INTO " + ks + ".shard (region, n, k, v) VALUES ('eu', 1, 1, 'x') USING TIMESTAMP 1")}, []string{"TIMESTAMP"}},
-		{"whole partition", []cassandra.Statement{cassandra.CQL("DELETE FROM " + ks + ".shard WHERE region = 'eu' AND n = 1")}, []string{"whole partition"}},
+		{"timestamp", []cassandra.Statement{cassandra.CQL("INSERT INTO " + ks + ".shard (region, n, k, v) VALUES ('" + f.region + "', 1, 1, 'x') USING TIMESTAMP 1")}, []string{"TIMESTAMP"}},
+		{"whole partition", []cassandra.Statement{cassandra.CQL("DELETE FROM " + ks + ".shard WHERE region = '" + f.region + "' AND n = 1")}, []string{"whole partition"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, err := w.Write(t.Context(), c.s...)
@@ -259,10 +263,10 @@ func TestFenceBadStatements(t *testing.T) {
 			contains(t, err, c.parts...)
 		})
 	}
-	f.accepted(w, f.set("eu", 1, 1, "good"))
-	f.accepted(w, cassandra.CQL("DELETE FROM "+ks+".shard WHERE region = 'eu' AND n = 1 AND k >= 0"))
-	f.accepted(w, f.set("eu", 1, 2, "good"))
-	f.want("eu", 1, map[int]string{2: "good"})
+	f.accepted(w, f.set(f.region, 1, 1, "good"))
+	f.accepted(w, cassandra.CQL("DELETE FROM "+ks+".shard WHERE region = '"+f.region+"' AND n = 1 AND k >= 0"))
+	f.accepted(w, f.set(f.region, 1, 2, "good"))
+	f.want(f.region, 1, map[int]string{2: "good"})
 }
 
 // panics is a value whose marshaler panics.
@@ -274,22 +278,21 @@ func (panics) MarshalCQL(gocql.TypeInfo) ([]byte, error) { panic("no") }
 // mends it.
 func TestFenceGone(t *testing.T) {
 	f := newFenced(t)
-	w := f.takeOver(5, "eu", 1)
-	f.accepted(w, f.set("eu", 1, 1, "x"))
-	// By LWT, as the ballot is later than any client's clock.
-	f.exec("DELETE FROM " + f.cfg.Keyspace + ".shard WHERE region = 'eu' AND n = 1 IF fence_seq = 1")
-	if v, err := w.Write(t.Context(), f.set("eu", 1, 1, "y")); v != fence.NotApplied || !errors.Is(err, cassandra.ErrFenceGone) {
+	w := f.takeOver(5, f.region, 1)
+	f.accepted(w, f.set(f.region, 1, 1, "x"))
+	f.exec("DELETE FROM "+f.cfg.Keyspace+".shard WHERE region = ? AND n = 1", f.region)
+	if v, err := w.Write(t.Context(), f.set(f.region, 1, 1, "y")); v != fence.NotApplied || !errors.Is(err, cassandra.ErrFenceGone) {
 		t.Fatalf("%v, %v; want the fence gone", v, err)
 	}
-	f.accepted(f.takeOver(5, "eu", 1), f.set("eu", 1, 1, "z"))
-	f.want("eu", 1, map[int]string{1: "z"})
+	f.accepted(f.takeOver(5, f.region, 1), f.set(f.region, 1, 1, "z"))
+	f.want(f.region, 1, map[int]string{1: "z"})
 }
 
 // A write whose context ends is unknown until it is settled, and meanwhile no
 // other is taken.
 func TestFenceUnknownIsSettled(t *testing.T) {
 	f := newFenced(t)
-	w := f.takeOver(1, "eu", 1)
+	w := f.takeOver(1, f.region, 1)
 	applied, not := 0, 0
 	for i := range 40 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -304,19 +307,19 @@ func TestFenceUnknownIsSettled(t *testing.T) {
 			cancel()
 		}()
 		k := 100 + i
-		v, err := w.Write(ctx, f.set("eu", 1, k, "x"))
+		v, err := w.Write(ctx, f.set(f.region, 1, k, "x"))
 		cancel()
 		<-done
 		if v == fence.Unknown {
 			if !errors.Is(err, ownership.ErrUnknown) {
 				t.Fatalf("unknown, and yet %v", err)
 			}
-			if v, err := w.Write(t.Context(), f.set("eu", 1, 1, "too soon")); v != fence.NotApplied || !errors.Is(err, cassandra.ErrUnsettled) {
+			if v, err := w.Write(t.Context(), f.set(f.region, 1, 1, "too soon")); v != fence.NotApplied || !errors.Is(err, cassandra.ErrUnsettled) {
 				t.Fatalf("%v, %v; want the next write refused", v, err)
 			}
 			v, err = w.Settle(t.Context())
 		}
-		_, there := f.rows("eu", 1)[k]
+		_, there := f.rows(f.region, 1)[k]
 		switch {
 		case v == fence.Accepted && err == nil && there:
 			applied++
@@ -327,7 +330,7 @@ func TestFenceUnknownIsSettled(t *testing.T) {
 		}
 	}
 	t.Logf("%d applied, %d not", applied, not)
-	f.accepted(w, f.set("eu", 1, 1, "last"))
+	f.accepted(w, f.set(f.region, 1, 1, "last"))
 }
 
 // A writer made from a tenure refuses by itself once that is over.
@@ -341,30 +344,30 @@ func TestFenceByTenure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := f.fence.TakeOver(t.Context(), tenure, "eu", 1)
+	w, err := f.fence.TakeOver(t.Context(), tenure, f.region, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.accepted(w, f.set("eu", 1, 1, "held"))
+	f.accepted(w, f.set(f.region, 1, 1, "held"))
 	if err := tenure.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := w.Write(t.Context(), f.set("eu", 1, 1, "late")); v != fence.NotApplied || !errors.Is(err, ownership.ErrReleased) {
+	if v, err := w.Write(t.Context(), f.set(f.region, 1, 1, "late")); v != fence.NotApplied || !errors.Is(err, ownership.ErrReleased) {
 		t.Fatalf("%v, %v; want it refused locally", v, err)
 	}
-	if _, err := f.fence.TakeOver(t.Context(), tenure, "eu", 1); !errors.Is(err, ownership.ErrNotHeld) {
+	if _, err := f.fence.TakeOver(t.Context(), tenure, f.region, 1); !errors.Is(err, ownership.ErrNotHeld) {
 		t.Fatalf("%v; want the takeover refused locally", err)
 	}
 	// Its stamp still writes: nobody has taken over.
-	late, err := f.fence.TakeOverAs(t.Context(), fence.StampOf(tenure), "eu", 1)
+	late, err := f.fence.TakeOverAs(t.Context(), fence.StampOf(tenure), f.region, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.accepted(late, f.set("eu", 1, 2, "unowned"))
+	f.accepted(late, f.set(f.region, 1, 2, "unowned"))
 	if err := own.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.want("eu", 1, map[int]string{1: "held", 2: "unowned"})
+	f.want(f.region, 1, map[int]string{1: "held", 2: "unowned"})
 }
 
 // Many writers under rising tokens race in one partition. What was accepted is
@@ -382,7 +385,7 @@ func TestFenceRace(t *testing.T) {
 	for i := range writers {
 		fe := f.open(connect(t, f.cfg))
 		wg.Go(func() {
-			w, err := fe.TakeOverAs(t.Context(), stamp(ownership.Token(i+1)), "eu", 1)
+			w, err := fe.TakeOverAs(t.Context(), stamp(ownership.Token(i+1)), f.region, 1)
 			if errors.Is(err, fence.ErrStale) {
 				return
 			}
@@ -392,7 +395,7 @@ func TestFenceRace(t *testing.T) {
 			}
 			for n := range writes {
 				k := (i+1)*1000 + n
-				v, err := w.Write(t.Context(), f.set("eu", 1, k, fmt.Sprint(i)))
+				v, err := w.Write(t.Context(), f.set(f.region, 1, k, fmt.Sprint(i)))
 				if (v == fence.Accepted) != (err == nil) {
 					t.Errorf("%v with %v", v, err)
 				}
@@ -406,7 +409,7 @@ func TestFenceRace(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	rows := f.rows("eu", 1)
+	rows := f.rows(f.region, 1)
 	count := map[fence.Verdict]int{}
 	for _, e := range entries {
 		count[e.v]++
@@ -416,21 +419,21 @@ func TestFenceRace(t *testing.T) {
 		}
 	}
 	t.Logf("verdicts: %v", count)
-	f.accepted(f.takeOver(99, "eu", 1), f.set("eu", 1, 1, "end"))
+	f.accepted(f.takeOver(99, f.region, 1), f.set(f.region, 1, 1, "end"))
 }
 
 // All that is wrong with a table is named at once.
 func TestFenceTableFaults(t *testing.T) {
 	f := newFenced(t)
 	ks := f.cfg.Keyspace
-	f.exec("CREATE TABLE " + ks + ".bad (id text, c int, fence text, v text, PRIMARY KEY (id, c)) WITH default_time_to_live = 60")
-	f.exec("CREATE TABLE " + ks + ".narrow (id text PRIMARY KEY, v text)")
+	f.exec("CREATE TABLE IF NOT EXISTS " + ks + ".bad (id text, c int, fence text, v text, PRIMARY KEY (id, c)) WITH default_time_to_live = 60")
+	f.exec("CREATE TABLE IF NOT EXISTS " + ks + ".narrow (id text PRIMARY KEY, v text)")
 	for _, c := range []struct {
 		cfg   cassandra.FenceConfig
 		parts []string
 	}{
 		{cassandra.FenceConfig{Keyspace: ks, Table: "bad"}, []string{"column fence", "without a column fence_seq", "without a column fence_batch", "default_time_to_live", "AddColumns"}},
-		{cassandra.FenceConfig{Keyspace: ks, Table: "narrow"}, []string{"clustering column", "without a column fence,"}},
+		{cassandra.FenceConfig{Keyspace: ks, Table: "narrow"}, []string{"clustering column", "without a column fence_seq"}},
 		{cassandra.FenceConfig{Keyspace: ks, Table: "nosuch"}, []string{"must exist"}},
 		{cassandra.FenceConfig{Keyspace: "no_such", Table: "x"}, []string{"must exist"}},
 		{cassandra.FenceConfig{Keyspace: "a b", Table: "", RequestTimeout: -1, DataCenter: "dc"}, []string{"Keyspace", "Table", "RequestTimeout", "DataCenter"}},
@@ -441,12 +444,12 @@ func TestFenceTableFaults(t *testing.T) {
 			t.Errorf("%v is no ErrInvalid", err)
 		}
 	}
-	_, err := f.fence.TakeOverAs(t.Context(), fence.Stamp{}, "eu")
+	_, err := f.fence.TakeOverAs(t.Context(), fence.Stamp{}, f.region)
 	contains(t, err, "Stamp.Token", "must have 2 values: region, n")
 	_, err = f.fence.TakeOverAs(t.Context(), stamp(1), 3, "x")
 	contains(t, err, "region", "n is x")
 	_, err = f.fence.TakeOverAs(t.Context(), stamp(1), nil, 1)
 	contains(t, err, "must not be null")
-	_, err = f.fence.TakeOver(t.Context(), nil, "eu", 1)
+	_, err = f.fence.TakeOver(t.Context(), nil, f.region, 1)
 	contains(t, err, "tenure is nil")
 }

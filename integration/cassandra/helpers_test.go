@@ -47,19 +47,34 @@ func connect(t testing.TB, cfg cassandra.Config) *gocql.Session {
 	return s
 }
 
+// dataCenter of the cluster, which has one.
+const dataCenter = "datacenter1"
+
 var names atomic.Int64
 
-// keyspace returns a fresh name and drops the keyspace after the test.
-func keyspace(t testing.TB) string {
+// fresh returns a name that no test, of this run or another, has used.
+func fresh(prefix string) string {
+	return fmt.Sprintf("%s_%d_%d", prefix, time.Now().UnixNano(), names.Add(1))
+}
+
+// blank is a configuration of a keyspace that does not exist. Only tests of the
+// schema need one: dropping it takes a server seconds.
+func blank(t testing.TB) cassandra.Config {
 	t.Helper()
-	name := fmt.Sprintf("t%d_%d", time.Now().UnixMilli(), names.Add(1))
+	c := server().ForTest(t)
+	cfg := cassandra.Config{
+		Keyspace: fresh("tenure"), Owner: "tester", Replication: map[string]int{dataCenter: len(c.Addresses())},
+		AllowSingleReplica: len(c.Addresses()) == 1,
+	}
 	t.Cleanup(func() {
-		s := connect(cleanup{t}, cassandra.Config{Keyspace: name})
-		if err := s.Query("DROP KEYSPACE IF EXISTS " + name).Exec(); err != nil {
+		s := connect(cleanup{t}, cfg)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := s.Query("DROP KEYSPACE IF EXISTS " + cfg.Keyspace).WithContext(ctx).Exec(); err != nil {
 			t.Log(err)
 		}
 	})
-	return name
+	return cfg
 }
 
 // cleanup is a test in its cleanup: its own context has ended.
@@ -67,19 +82,17 @@ type cleanup struct{ testing.TB }
 
 func (cleanup) Context() context.Context { return context.Background() }
 
-// dataCenter of the cluster, which has one.
-const dataCenter = "datacenter1"
-
-// base is a configuration of a fresh keyspace with its tables.
-func base(t testing.TB, change func(*cassandra.Config)) cassandra.Config {
+// base is a configuration whose tables exist. Those of one variant share a
+// keyspace, so tests use fresh resources.
+func base(t testing.TB, v variant) cassandra.Config {
 	t.Helper()
 	c := server().ForTest(t)
 	cfg := cassandra.Config{
-		Keyspace: keyspace(t), Owner: "tester", Replication: map[string]int{dataCenter: len(c.Addresses())},
-		AllowSingleReplica: len(c.Addresses()) == 1,
+		Keyspace: "tenure_test_" + strings.ReplaceAll(v.name, " ", "_"), Owner: "tester",
+		Replication: map[string]int{dataCenter: len(c.Addresses())}, AllowSingleReplica: len(c.Addresses()) == 1,
 	}
-	if change != nil {
-		change(&cfg)
+	if v.change != nil {
+		v.change(&cfg)
 	}
 	if err := cassandra.CreateSchema(t.Context(), connect(t, cfg), cfg); err != nil {
 		t.Fatal(err)
@@ -88,14 +101,18 @@ func base(t testing.TB, change func(*cassandra.Config)) cassandra.Config {
 }
 
 // variants are the configurations that behave differently.
-var variants = []struct {
-	name   string
-	change func(*cassandra.Config)
-}{
-	{"per resource", nil},
+var variants = []variant{
+	perResource,
 	{"hashed", func(c *cassandra.Config) { c.Buckets = 4 }},
 	{"local serial", func(c *cassandra.Config) { c.Serial, c.DataCenter, c.Buckets = gocql.LocalSerial, dataCenter, 1 }},
 }
+
+type variant struct {
+	name   string
+	change func(*cassandra.Config)
+}
+
+var perResource = variant{"per resource", nil}
 
 func newStore(t testing.TB, s *gocql.Session, cfg cassandra.Config) lease.Store {
 	t.Helper()

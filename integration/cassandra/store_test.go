@@ -12,7 +12,7 @@ import (
 func TestStore(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			cfg := base(t, v.change)
+			cfg := base(t, v)
 			first, second := connect(t, cfg), connect(t, cfg)
 			storetest.Run(t, storetest.Harness{
 				New:    func(t *testing.T) lease.Store { return newStore(t, first, cfg) },
