@@ -11,11 +11,8 @@ import (
 	"github.com/tenure-go/tenure/ownership/lease"
 )
 
-// Option changes the configuration that [New] and [NewControlled] start from:
-//
-//	own, err := memory.New("worker-1", func(c *lease.Config) { c.Timing.TTL = 5 * time.Second })
-//
-// Store, Owner and everything else may be set; see [lease.Config].
+// Option changes the configuration that [New] and [NewControlled] start from.
+// Every field may be set, Store and Owner included.
 type Option func(*lease.Config)
 
 // New returns an Ownership within this process, over a store of its own unless

@@ -37,3 +37,20 @@ func TestOwnershipInRealTime(t *testing.T) {
 		Timing: ownership.Timing{TTL: 2 * time.Second},
 	})
 }
+
+// An adapter that declines everything is still tested for the rest.
+func TestOwnershipWithoutCapabilities(t *testing.T) {
+	ownershiptest.Run(t, ownershiptest.Harness{
+		New: func(*testing.T) ownershiptest.Authority {
+			store := memory.NewStore(memory.StoreOptions{})
+			return func(s ownershiptest.Spec) (*ownershiptest.Process, error) {
+				own, err := lease.New(lease.Config{Store: store, Owner: s.Owner, Timing: s.Timing, Hooks: s.Hooks})
+				return &ownershiptest.Process{Ownership: own}, err
+			}
+		},
+		Declines: []ownershiptest.Capability{
+			ownershiptest.Faults, ownershiptest.Suspends, ownershiptest.Drops, ownershiptest.Revokes, ownershiptest.AcquiresMany,
+		},
+		VirtualTime: true,
+	})
+}

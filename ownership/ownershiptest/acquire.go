@@ -316,67 +316,78 @@ func testOneProcessTakesTurns(e *env) {
 // grant that nobody holds. The session of the process lives on, so nothing but
 // the process itself would ever remove it.
 func testCancelAtEveryPoint(e *env) {
-	modes := []Failure{"", LoseAnswer, LoseRequest}
+	modes := []Failure{"", LoseAnswer, LoseRequest, Late}
+	if e.h.VirtualTime {
+		modes = append(modes, Reject, Hang)
+	}
 	for _, mode := range modes {
 		a, b := e.process("alice"), e.process("bob")
 		keeper := a.take(e.name())
-		points := 0
-		for point := 1; ; point++ {
-			if point > 200 {
-				e.Fatalf("an acquire with failure %q has no end", mode)
-			}
-			r := e.name()
-			ctx, cancel := context.WithCancel(e.ctx())
-			var seen atomic.Int64
-			failing := false
-			a.Observe(func(req Request) {
-				if req.Change && !req.Answered && mode != "" && !failing {
-					failing = true
-					a.Fail(mode, 1)
+		for name, acquire := range map[string]func(context.Context, string) (*ownership.Tenure, error){
+			"TryAcquire": a.TryAcquire, "Acquire": a.Acquire,
+		} {
+			point := 1
+			for e.cancelAt(a, b, acquire, point, mode) {
+				if point++; point > 200 {
+					e.Fatalf("%s with failure %q has no end", name, mode)
 				}
-				if seen.Add(1) == int64(point) {
-					cancel()
-				}
-			})
-			t, err := a.TryAcquire(ctx, r)
-			a.Observe(nil)
-			reached := ctx.Err() != nil
-			cancel()
-			switch {
-			case err == nil:
-				if s := t.State(); s != ownership.Held {
-					e.Fatalf("point %d, failure %q: a tenure that is %s and no error", point, mode, s)
-				}
-				if err := t.Release(e.ctx()); err != nil {
-					e.Fatalf("point %d, failure %q: Release: %v", point, mode, err)
-				}
-			case errors.Is(err, ownership.ErrHeld):
-				e.Fatalf("point %d, failure %q: %v, though nobody else is there", point, mode, err)
 			}
-			u, err := b.Acquire(e.ctx(), r)
-			if err != nil {
-				e.Fatalf("point %d, failure %q: a grant was left that nobody holds: %v", point, mode, err)
+			if point < 3 {
+				e.Fatalf("%s with failure %q had %d points only; nothing was shown", name, mode, point-1)
 			}
-			if err := u.Release(e.ctx()); err != nil {
-				e.Fatal(err)
-			}
-			if !reached {
-				points = point - 1
-				break
-			}
-		}
-		if points < 2 {
-			e.Fatalf("failure %q: an acquire had %d points only; nothing was shown", mode, points)
 		}
 		e.wantHeld(keeper)
 		a.release(keeper)
 	}
 }
 
+// cancelAt lets a acquire a resource while its first change meets a failure, and
+// cancels the context at the given point: the nth request about to be sent, or
+// answer about to be returned. b must get the resource afterwards. It reports
+// whether that point was reached.
+func (e *env) cancelAt(a, b *proc, acquire func(context.Context, string) (*ownership.Tenure, error), point int, mode Failure) bool {
+	r := e.name()
+	ctx, cancel := context.WithCancel(e.ctx())
+	defer cancel()
+	var seen atomic.Int64
+	var failing sync.Once
+	a.Observe(func(req Request) {
+		if req.Change && !req.Answered && mode != "" {
+			failing.Do(func() { a.Fail(mode, 1) })
+		}
+		if seen.Add(1) == int64(point) {
+			cancel()
+		}
+	})
+	t, err := acquire(ctx, r)
+	a.Observe(nil)
+	reached := ctx.Err() != nil
+	switch {
+	case err == nil:
+		if s := t.State(); s != ownership.Held {
+			e.Fatalf("point %d, failure %q: a tenure that is %s and no error", point, mode, s)
+		}
+		if err := t.Release(e.ctx()); err != nil {
+			e.Fatalf("point %d, failure %q: Release: %v", point, mode, err)
+		}
+	case !reached && mode == Reject: // one attempt, refused unseen
+	case !reached || errors.Is(err, ownership.ErrHeld):
+		e.Fatalf("point %d, failure %q: %v", point, mode, err)
+	}
+	u, err := b.Acquire(e.ctx(), r)
+	if err != nil {
+		e.Fatalf("point %d, failure %q: a grant was left that nobody holds: %v", point, mode, err)
+	}
+	if err := u.Release(e.ctx()); err != nil {
+		e.Fatal(err)
+	}
+	return reached
+}
+
 // gocql#1308, atlasdb#2988, cqlmigrate#1: a change that times out is neither a
 // failure nor a success; it is resolved, and the caller hears the truth.
 func testLostAnswers(e *env) {
-	for _, mode := range []Failure{LoseAnswer, LoseRequest} {
+	for _, mode := range []Failure{LoseAnswer, LoseRequest, Late} {
 		for n := 1; n <= 3; n++ { // of the session's opening and of the claim
 			a, b := e.process("alice"), e.process("bob")
 			a.Fail(mode, n)

@@ -1,16 +1,9 @@
 // Package ownershiptest is the conformance suite of [ownership.Ownership]. Every
 // adapter runs it: the two of this module, and any that somebody else writes.
 //
-// An adapter that is a [lease.Store] needs a few lines:
-//
-//	func TestOwnership(t *testing.T) {
-//		ownershiptest.Run(t, ownershiptest.Harness{
-//			New:    ownershiptest.OverStore(func(t *testing.T) lease.Store { return open(t) }),
-//			Timing: ownership.Timing{TTL: 4 * time.Second},
-//		})
-//	}
-//
-// Anything else makes its own [Process] values, and declines what it cannot do.
+// An adapter that is a [lease.Store] needs [OverStore] and a few lines; anything
+// else makes its own [Process] values, and declines what it cannot do. See the
+// examples of [Run].
 //
 // Each test says in its comment which invariant (DESIGN 8.n, or a section) or
 // which public report it comes from. The table in reports.go leads from each of

@@ -280,7 +280,7 @@ func testSlowAnswer(e *env) {
 // reaper#285; Timing: two renewals in a row may be lost, answers included, and
 // nobody is in doubt.
 func testTwoLostRenewals(e *env) {
-	modes := []Failure{LoseRequest, LoseAnswer, Reject}
+	modes := []Failure{LoseRequest, LoseAnswer, Late, Reject}
 	if e.h.VirtualTime {
 		modes = append(modes, Hang) // takes a request's whole time: too close for a busy machine
 	}

@@ -40,7 +40,7 @@ func OverStore(newStore func(t *testing.T) lease.Store, configure ...func(*lease
 				Cut:       view.Cut,
 				Heal:      view.Heal,
 				Fail: func(mode Failure, n int) {
-					view.Inject(faults.Fault{If: isChange, Times: n, Mode: modes[mode]})
+					view.Inject(faults.Fault{If: isChange, Times: n, Mode: modes[mode], Delay: s.Timing.RequestTimeout / 10})
 				},
 				Observe: func(f func(Request)) {
 					if f == nil {
@@ -58,7 +58,9 @@ func OverStore(newStore func(t *testing.T) lease.Store, configure ...func(*lease
 	}
 }
 
-var modes = map[Failure]faults.Mode{LoseRequest: faults.Lose, LoseAnswer: faults.LoseAnswer, Reject: faults.Reject, Hang: faults.Hang}
+var modes = map[Failure]faults.Mode{
+	LoseRequest: faults.Lose, LoseAnswer: faults.LoseAnswer, Late: faults.Late, Reject: faults.Reject, Hang: faults.Hang,
+}
 
 func isChange(r faults.Request) bool {
 	switch r.Op {

@@ -78,6 +78,7 @@ type Failure string
 const (
 	LoseRequest Failure = "lose request" // not applied, unknown at once
 	LoseAnswer  Failure = "lose answer"  // applied, unknown at once
+	Late        Failure = "late"         // unknown at once, applied a moment later
 	Reject      Failure = "reject"       // refused without being looked at
 	Hang        Failure = "hang"         // not applied, unknown when its time is up
 )

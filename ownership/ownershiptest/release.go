@@ -111,7 +111,7 @@ func testLateRelease(e *env) {
 // DESIGN 5, Release; temporal#2272: a release whose outcome is unknown is settled,
 // and the resource is free without waiting for a lease to run out.
 func testReleaseLostAnswer(e *env) {
-	for _, mode := range []Failure{LoseAnswer, LoseRequest, Reject} {
+	for _, mode := range []Failure{LoseAnswer, LoseRequest, Late, Reject} {
 		for n := 1; n <= 2; n++ {
 			a, b := e.process("alice"), e.process("bob")
 			keeper := a.take(e.name())
@@ -360,7 +360,7 @@ func testSilentAfterClose(e *env) {
 // kubernetes#112023: Close resolves a renewal of its own that is under way, so
 // that its successor need not wait for the lease to run out.
 func testCloseDuringRenewal(e *env) {
-	for _, mode := range []Failure{LoseAnswer, LoseRequest} {
+	for _, mode := range []Failure{LoseAnswer, LoseRequest, Late} {
 		a, b := e.process("alice"), e.process("bob")
 		t := a.take(e.name())
 		renewing := make(chan struct{})
