@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -106,5 +107,6 @@ func (cfg Cassandra) Start(ctx context.Context) (*Cluster, error) {
 	if given == nil {
 		return cfg.launch(ctx, say)
 	}
+	say("waiting for %s=%s", addressesVariable, strings.Join(given.addresses, ","))
 	return given.connect(ctx, cfg)
 }

@@ -60,7 +60,7 @@ func (cfg Cassandra) ForTest(t testing.TB) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log("cluster: ", c.Chosen())
+	t.Log("cluster:", c.Chosen())
 	if err := c.Heal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
