@@ -96,10 +96,10 @@ func explainConnect(err error) error {
 		return fmt.Errorf("no address was given: %w; pass some to gocql.NewCluster", err)
 	case strings.Contains(text, "provided username") || strings.Contains(text, "credential") || strings.Contains(text, "authentication"):
 		return fmt.Errorf("the login failed: %w; check the user and password of the cluster's Authenticator", err)
-	case strings.Contains(text, "keyspace") && strings.Contains(text, "does not exist"):
-		return fmt.Errorf("the session's keyspace is missing: %w; leave ClusterConfig.Keyspace empty until it is created", err)
+	case errors.Is(err, gocql.ErrNoConnectionsStarted): // a node answered before
+		return fmt.Errorf("no node lets this session in: %w; check that the keyspace exists, if ClusterConfig.Keyspace names one", err)
 	case strings.Contains(text, "unable to dial") || strings.Contains(text, "connection refused") ||
-		strings.Contains(text, "unable to connect") || strings.Contains(text, "i/o timeout") || strings.Contains(text, "no connections were made"):
+		strings.Contains(text, "unable to connect") || strings.Contains(text, "i/o timeout"):
 		return fmt.Errorf("no node answers: %w; check that Cassandra is up and the addresses are right", err)
 	}
 	return explain(err)

@@ -157,11 +157,13 @@ func TestExplain(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"gocql: unable to create session: unable to discover protocol version: Provided username x and/or password are incorrect":    "the login failed",
-		"gocql: unable to create session: unable to connect to initial hosts: Keyspace 'x' does not exist":                           "Keyspace empty",
 		"gocql: unable to create session: unable to discover protocol version: dial tcp 127.0.0.1:9042: connect: connection refused": "no node answers",
 	} {
 		if got := explainConnect(errors.New(text)).Error(); !strings.Contains(got, want) {
 			t.Errorf("%q: want it to mention %q", got, want)
 		}
+	}
+	if got := explainConnect(gocql.ErrNoConnectionsStarted).Error(); !strings.Contains(got, "keyspace exists") {
+		t.Errorf("%q: want it to mention the keyspace", got)
 	}
 }

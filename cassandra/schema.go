@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gocql/gocql"
+
+	"github.com/tenure-go/tenure/ownership"
 )
 
 // schemaTimeout bounds one statement that changes the schema.
@@ -74,8 +77,16 @@ func (a *admin) create(ctx context.Context) error {
 		return err
 	}
 	var ddl []string
-	if !s.keyspace.found && len(a.cfg.Replication) > 0 {
+	if !s.keyspace.found {
+		if len(a.cfg.Replication) == 0 {
+			return ownership.Invalid("keyspace "+a.cfg.Keyspace, "missing", "must exist, or Replication must say how to create it", "set Replication, by data centre")
+		}
+		s.keyspace = a.cfg.keyspaceToBe()
 		ddl = append(ddl, createKeyspace(a.cfg.Keyspace, a.cfg.Replication))
+	}
+	var r Report
+	if a.checkKeyspace(&r, s); r.Err() != nil {
+		return r.Err() // before anything is half done
 	}
 	for name, create := range createTables(a.cfg.Keyspace, s.oldest()) {
 		if _, ok := s.tables[name]; !ok {
@@ -126,6 +137,15 @@ func createKeyspace(name string, replication map[string]int) string {
 	slices.Sort(dcs)
 	return fmt.Sprintf("CREATE KEYSPACE IF NOT EXISTS %s WITH replication = {'class': 'NetworkTopologyStrategy', %s} AND durable_writes = true",
 		quote(name), strings.Join(dcs, ", "))
+}
+
+// keyspaceToBe describes the keyspace that Replication asks for.
+func (c Config) keyspaceToBe() keyspaceInfo {
+	k := keyspaceInfo{found: true, durable: true, replication: map[string]string{"class": "NetworkTopologyStrategy"}}
+	for dc, n := range c.Replication {
+		k.replication[dc] = strconv.Itoa(n)
+	}
+	return k
 }
 
 // literal quotes a CQL string.

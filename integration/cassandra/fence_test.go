@@ -222,7 +222,11 @@ func TestFenceTakesGocqlx(t *testing.T) {
 		t.Fatalf("%v, %v; want the bind error", v, err)
 	}
 	var got []row
-	if err := gocqlx.Query(w.Query(t.Context(), "SELECT region, n, k, v FROM "+f.cfg.Keyspace+".shard WHERE region = '"+f.region+"' AND n = 1"), nil).SelectRelease(&got); err != nil {
+	read := &gocqlx.Queryx{
+		Query:  w.Query(t.Context(), "SELECT region, n, k, v FROM "+f.cfg.Keyspace+".shard WHERE region = ? AND n = 1", f.region),
+		Mapper: x.Mapper,
+	}
+	if err := read.Select(&got); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, []row{{f.region, 1, 5, "bound"}}) {
