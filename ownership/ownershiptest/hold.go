@@ -308,6 +308,15 @@ func testTwoLostRenewals(e *env) {
 // kubernetes#23731 (a rival means lost, signalled exactly once), Nomad's
 // LockLeaser (a conflict cancels the work), DESIGN 8.3.
 func testSessionDropped(e *env) {
+	c := e.process("carol") // dropped without a rival: the renewal alone tells
+	alone := c.take(e.name())
+	if err := c.Drop(e.ctx()); err != nil {
+		e.Fatalf("Drop: %v", err)
+	}
+	if cause := e.cause(alone.Context()); !errors.Is(cause, ownership.ErrLost) || !errors.Is(cause, ownership.ErrRefused) {
+		e.Fatalf("the work was cancelled because of %v, want ErrLost and ErrRefused", cause)
+	}
+
 	a, b := e.process("alice"), e.process("bob")
 	t, other := a.take(e.name()), a.take(e.name())
 	work := t.Context()
