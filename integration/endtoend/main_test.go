@@ -20,7 +20,13 @@ import (
 	"github.com/tenure-go/tenure/ownership/lease"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+func TestMain(m *testing.M) {
+	code := cluster.Run(m)
+	if demoFolder != "" {
+		_ = os.RemoveAll(demoFolder)
+	}
+	os.Exit(code)
+}
 
 // full is set for the long runs; without it suites take the size that fits CI.
 var full = os.Getenv("TENURE_SIZE") == "full"
