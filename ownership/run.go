@@ -48,12 +48,7 @@ func Run(ctx context.Context, own Ownership, resource string, body func(ctx cont
 			began = time.Now()
 			final, err = serve(ctx, t, body)
 		}
-		switch {
-		case final:
-			return err
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, ErrClosed):
+		if final || errors.Is(err, ErrClosed) {
 			return err
 		}
 		if !wait.pause(ctx, time.Since(began)) {

@@ -145,3 +145,31 @@ func TestStateNames(t *testing.T) {
 		}
 	}
 }
+
+// A body begins only while the tenure is held, also if that ended just before.
+func TestBegin(t *testing.T) {
+	for want, events := range map[State]func(*Driver){
+		Acquiring: func(*Driver) {},
+		Held:      func(d *Driver) { d.Confirm(d.Now().Add(time.Hour), d.Now().Add(time.Hour)) },
+		Suspect: func(d *Driver) {
+			d.Confirm(d.Now().Add(time.Hour), d.Now().Add(time.Hour))
+			d.Doubt(ErrRefused)
+		},
+		Lost: func(d *Driver) { d.Lose(ErrRefused) },
+		Released: func(d *Driver) {
+			d.Confirm(d.Now().Add(time.Hour), d.Now().Add(time.Hour))
+			d.End(ErrClosed)
+		},
+	} {
+		d := NewDriver(DriverConfig{Resource: "r", Token: 1})
+		events(d)
+		tenure := d.Tenure()
+		if tenure.State() != want {
+			t.Fatalf("it is %v, want %v", tenure.State(), want)
+		}
+		if work, ok := tenure.begin(); ok != (want == Held) || ok && work.Err() != nil {
+			t.Errorf("%v: a body began: %v", want, ok)
+		}
+		d.Abandon(ErrClosed)
+	}
+}

@@ -425,7 +425,7 @@ func (t *Tenure) awaitHeld(ctx context.Context) error {
 }
 
 // begin counts a body in, if the tenure is held, and returns the period's
-// context; end counts it out.
+// context; end counts it out. If that was the last, a Release follows.
 func (t *Tenure) begin() (held context.Context, ok bool) {
 	t.lock()
 	defer t.unlock()
@@ -437,10 +437,9 @@ func (t *Tenure) begin() (held context.Context, ok bool) {
 }
 
 func (t *Tenure) end() {
-	now := t.lock()
+	t.lock()
 	defer t.unlock()
 	t.working--
-	t.maybeFree(now)
 }
 
 // gaveBack reports whether the tenure, while held, was ended by a call of

@@ -61,6 +61,7 @@ func TestDeadlinesFireByThemselves(t *testing.T) {
 			t.Fatalf("lost after %v, want %v", got, endsIn)
 		}
 		wantErr(t, r.tenure.Err(), ownership.ErrNotHeld, ownership.ErrLost, ownership.ErrExpired)
+		synctest.Wait() // the timer's goroutine tells the hooks last
 		r.log.expect(t, "held", "suspect", "free", "lost")
 	})
 }
