@@ -326,3 +326,57 @@ func (w *world) wantLost(t *ownership.Tenure, why error) {
 
 // now counts from the begin of the scenario.
 func (w *world) now() time.Duration { return time.Since(w.began) }
+
+// altered is a store some of whose answers are not what memory's are.
+type altered struct {
+	lease.Store
+	peek    func(ctx context.Context, bucket string, resources []string) (lease.Bucket, error)
+	session func(ctx context.Context, id lease.ID) (lease.Session, error)
+	kill    func(ctx context.Context, id lease.ID, expect *int64, wait time.Duration) lease.Result[lease.Session]
+	renew   func(ctx context.Context, s lease.Session, acknowledge lease.ID) lease.Result[lease.Session]
+	claim   func(ctx context.Context, c lease.Claim) lease.Result[lease.Bucket]
+}
+
+func (a *altered) Peek(ctx context.Context, bucket string, resources []string) (lease.Bucket, error) {
+	if a.peek != nil {
+		return a.peek(ctx, bucket, resources)
+	}
+	return a.Store.Peek(ctx, bucket, resources)
+}
+
+func (a *altered) Session(ctx context.Context, id lease.ID) (lease.Session, error) {
+	if a.session != nil {
+		return a.session(ctx, id)
+	}
+	return a.Store.Session(ctx, id)
+}
+
+func (a *altered) Kill(ctx context.Context, id lease.ID, expect *int64, wait time.Duration) lease.Result[lease.Session] {
+	if a.kill != nil {
+		return a.kill(ctx, id, expect, wait)
+	}
+	return a.Store.Kill(ctx, id, expect, wait)
+}
+
+func (a *altered) Renew(ctx context.Context, s lease.Session, acknowledge lease.ID) lease.Result[lease.Session] {
+	if a.renew != nil {
+		return a.renew(ctx, s, acknowledge)
+	}
+	return a.Store.Renew(ctx, s, acknowledge)
+}
+
+func (a *altered) Claim(ctx context.Context, c lease.Claim) lease.Result[lease.Bucket] {
+	if a.claim != nil {
+		return a.claim(ctx, c)
+	}
+	return a.Store.Claim(ctx, c)
+}
+
+// alter starts a process whose store is altered by change.
+func (w *world) alter(name string, change func(a *altered)) *process {
+	return w.process(name, func(c *lease.Config) {
+		a := &altered{Store: c.Store}
+		change(a)
+		c.Store = a
+	})
+}
