@@ -213,8 +213,9 @@ type bodyKey struct{ t *Tenure }
 
 // lock takes the mutex and lets the clock speak, so that nothing is decided on
 // a state that time has overtaken. All that is decided until unlock is decided
-// at the one instant that it returns: with a second reading, a proof could hide
-// that the deadline passed between the two, and the old period would live on.
+// at the one instant that it returns: were the clock read again, step could take
+// a Held tenure past its deadline and through the event in one go, and nobody
+// would hear of the Suspect between.
 func (t *Tenure) lock() time.Time {
 	t.mu.Lock()
 	now := t.clock.Now()
@@ -342,10 +343,6 @@ func (t *Tenure) tellOne(e Transition) {
 	t.hooks.transition(e)
 }
 
-// minWait keeps a timer that fired early, by a clock that runs otherwise than
-// the runtime's, from spinning.
-const minWait = time.Millisecond
-
 // arm sets the timer for the next deadline. One that is armed for an earlier
 // instant is left alone: it fires, looks and arms itself again. So a renewal of
 // a thousand tenures sets no timer. The caller holds mu.
@@ -362,8 +359,7 @@ func (t *Tenure) arm() {
 		return
 	}
 	t.wake = next
-	wait := max(t.clock.Until(next), minWait)
-	if t.timer == nil {
+	if wait := t.clock.Until(next); t.timer == nil {
 		t.timer = time.AfterFunc(wait, t.fire)
 	} else {
 		t.timer.Reset(wait)

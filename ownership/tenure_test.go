@@ -66,6 +66,30 @@ func TestDeadlinesFireByThemselves(t *testing.T) {
 	})
 }
 
+// The runtime's timers and the tenure's clock are two clocks. A timer that fires
+// early by the tenure's looks again when it is time; short leases are no worse
+// off than long ones.
+func TestTimersThatFireEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		now, start := r.Now(), time.Now()
+		r.Confirm(now.Add(10*time.Millisecond), now.Add(20*time.Millisecond))
+		work := r.tenure.Context()
+		r.clock.Suspend(-3 * time.Millisecond) // it ran slower
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		r.log.expect(t, "held")
+		<-work.Done()
+		if got := time.Since(start); got != 13*time.Millisecond {
+			t.Fatalf("the work was told after %v, want 13ms", got)
+		}
+		<-r.tenure.Done()
+		if got := time.Since(start); got != 23*time.Millisecond {
+			t.Fatalf("lost after %v, want 23ms", got)
+		}
+	})
+}
+
 // DESIGN 2.5: what a renewal moves is moved, and the timer follows.
 func TestRenewalsKeepItHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,10 @@ type fakeBoot struct {
 }
 
 func (f *fakeBoot) read() (time.Duration, bool) {
-	return 5*time.Hour + time.Since(f.start) + f.asleep, !f.gone
+	if f.gone {
+		return 0, false
+	}
+	return 5*time.Hour + time.Since(f.start) + f.asleep, true
 }
 
 // DESIGN 2, Time: Go's monotonic clock stands still during suspend, so elapsed
