@@ -110,15 +110,14 @@ func newChild(n *nursery, cfg childConfig) (*child, error) {
 func (c *child) listen(stdout io.Reader, complaints *tail) {
 	defer close(c.done)
 	defer close(c.out)
-	in := json.NewDecoder(stdout)
-	var e event
 	var err error
-	for {
-		e = event{}
-		if err = in.Decode(&e); err != nil {
-			break
+	said := false // why it fails
+	for in := json.NewDecoder(stdout); err == nil; {
+		var e event
+		if err = in.Decode(&e); err == nil {
+			said = e.What == evFailed
+			c.tell(e)
 		}
-		c.tell(e)
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -129,7 +128,9 @@ func (c *child) listen(stdout io.Reader, complaints *tail) {
 	if text := complaints.String(); text != "" {
 		c.err = fmt.Errorf("%w: %s", c.err, text)
 	}
-	c.tell(event{What: evFailed, Error: c.err.Error()})
+	if !said {
+		c.tell(event{What: evFailed, Error: c.err.Error()})
+	}
 }
 
 func (c *child) tell(e event) {
@@ -219,10 +220,9 @@ func (t *tail) String() string {
 	return strings.TrimSpace(string(t.text))
 }
 
-// childName reports whether this process is a worker, and which.
-func childName(args []string) (string, bool) {
-	if len(args) == 2 && args[0] == workerFlag {
-		return args[1], true
+// beChild does not return in a process that was started as a worker.
+func beChild() {
+	if len(os.Args) == 3 && os.Args[1] == workerFlag {
+		os.Exit(childMain(os.Args[2], work, os.Stdin, os.Stdout, os.Stderr))
 	}
-	return "", false
 }

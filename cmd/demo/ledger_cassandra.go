@@ -141,7 +141,7 @@ func readEntry(ctx context.Context, session *gocql.Session, level gocql.Consiste
 	case errors.Is(err, gocql.ErrNotFound):
 		return entry{}, nil
 	case err != nil:
-		return entry{}, fmt.Errorf("reading %s: %w; if its layout is another one, choose another --keyspace", table, err)
+		return entry{}, fmt.Errorf("reading %s: %w; if it is a table of something else, choose another --keyspace", table, err)
 	}
 	e := entry{value: value}
 	if by != nil {

@@ -21,9 +21,7 @@ const (
 )
 
 func main() {
-	if name, ok := childName(os.Args[1:]); ok {
-		os.Exit(childMain(name, os.Stdin, os.Stdout, os.Stderr))
-	}
+	beChild()
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 

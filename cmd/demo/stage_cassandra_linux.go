@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/gocql/gocql"
 
 	"github.com/tenure-go/tenure/cassandra"
+	"github.com/tenure-go/tenure/ownership"
 	"github.com/tenure-go/tenure/ownership/lease"
 )
 
@@ -44,6 +46,11 @@ type base struct {
 }
 
 func (b *base) prepare(ctx context.Context, replicationFactor int) (err error) {
+	defer func() {
+		if errors.Is(err, ownership.ErrInvalid) {
+			err = fmt.Errorf("%w\nIf keyspace %s was made for something else, choose another with --keyspace", err, b.Keyspace)
+		}
+	}()
 	if err := b.createSchema(ctx, b.session, replicationFactor); err != nil {
 		return err
 	}
@@ -105,8 +112,9 @@ type childConfig struct {
 // exitOrphan is the status of a child whose parent is gone. Nobody reads it.
 const exitOrphan = 4
 
-// childMain is a worker in a process of its own.
-func childMain(name string, stdin io.Reader, stdout, stderr io.Writer) int {
+// childMain is a worker in a process of its own. Its parent is at the other end
+// of stdin and stdout.
+func childMain(name string, work job, stdin io.Reader, stdout, stderr io.Writer) int {
 	in := json.NewDecoder(stdin)
 	var cfg childConfig
 	if err := in.Decode(&cfg); err != nil {
@@ -136,6 +144,9 @@ func childMain(name string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	return exitOK
 }
+
+// job is what a child does until it is told to quit.
+type job func(ctx context.Context, cfg childConfig, commands <-chan command, send func(event)) error
 
 func work(ctx context.Context, cfg childConfig, commands <-chan command, send func(event)) error {
 	session, err := cfg.connect(ctx, relayDialer{cfg.Relay, cfg.Secret})
