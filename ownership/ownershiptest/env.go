@@ -43,6 +43,15 @@ func (e *env) run() {
 		for _, fault := range e.history.take() {
 			e.Error(fault)
 		}
+		if e.Failed() {
+			for _, p := range e.processes {
+				p.mu.Lock()
+				for _, line := range p.log {
+					e.Log(line)
+				}
+				p.mu.Unlock()
+			}
+		}
 	})
 	e.test.test(e)
 }
@@ -96,6 +105,7 @@ type proc struct {
 	mu      sync.Mutex
 	tenures []*ownership.Tenure
 	seen    []ownership.Transition
+	log     []string // what to show when the test fails
 }
 
 // process starts a process under the test's timing; each of change may alter it.
@@ -119,7 +129,36 @@ func (p *proc) OnTransition(tr ownership.Transition) {
 	p.mu.Lock()
 	p.seen = append(p.seen, tr)
 	p.mu.Unlock()
+	p.logf("%s (token %d): %s → %s, %v remaining: %v", tr.Tenure.Resource(), tr.Tenure.Token(), tr.From, tr.To, tr.Remaining, tr.Cause)
 	p.e.history.note(tr)
+}
+
+// OnRenewal, OnUnknown and OnSession keep what explains a failure.
+func (p *proc) OnRenewal(r ownership.RenewalEvent) {
+	if r.Outcome != ownership.Applied {
+		p.logf("renewal %s after %v, %v remaining: %v", r.Outcome, r.Latency, r.Remaining, r.Err)
+	}
+}
+
+func (p *proc) OnUnknown(u ownership.UnknownEvent) {
+	p.logf("%s of %s unknown, resolved %s: %v", u.Op, u.Resource, u.Resolved, u.Err)
+}
+
+func (p *proc) OnSession(s ownership.SessionEvent) {
+	p.logf("session %s open %v: %v", s.Session, s.Open, s.Cause)
+}
+
+// keptLines bounds what is kept for each process: the end of a story explains it.
+const keptLines = 100
+
+func (p *proc) logf(format string, args ...any) {
+	line := time.Now().Format("15:04:05.000 ") + p.owner + ": " + fmt.Sprintf(format, args...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.log) == 2*keptLines {
+		p.log = append(p.log[:0], p.log[keptLines:]...)
+	}
+	p.log = append(p.log, line)
 }
 
 // transitions returns the states that a tenure has entered so far.
