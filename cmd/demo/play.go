@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -90,10 +91,10 @@ func summary(r result) []string {
 	took := fmt.Sprintf("Meanwhile B had taken over under the higher token %d, and had written.", r.TokenB)
 	if r.Fenced {
 		return []string{believed, took,
-			fmt.Sprintf("The table knows token %d, so it refused A's late write under token %d. Nothing is lost. (Now try --unfenced.)", r.TokenB, r.TokenA)}
+			fmt.Sprintf("The table has seen token %d, so it refused A's late write under token %d. Nothing is lost. Now try --unfenced.", r.TokenB, r.TokenA)}
 	}
 	return []string{believed, took,
-		"This table checks no token, so A's late write replaced B's, and nobody was told. That is the damage the fence prevents."}
+		"This table checks no token, so A's late write replaced B's, and nobody was told. The fence prevents that."}
 }
 
 func playMany(ctx context.Context, th *theatre, opts options, out io.Writer) (bool, error) {
@@ -122,11 +123,11 @@ func playMany(ctx context.Context, th *theatre, opts options, out io.Writer) (bo
 		if !r.OK {
 			main.text(strings.TrimRight(quiet.String(), "\n"))
 		}
+		told[p.at]++
 		if r.OK {
 			good++
+			takeover = append(takeover, r.Takeover)
 		}
-		told[p.at]++
-		takeover = append(takeover, r.Takeover)
 	}
 	main.text("", closing(opts, good, told, takeover))
 	return good == opts.repeat, nil
@@ -139,7 +140,7 @@ func brief(n, of int, r result) string {
 		word = "FAILED"
 	}
 	return fmt.Sprintf("%4d/%d  %-6s  A frozen %-13s  tokens %d, %d  takeover %.2fs  first look %-7s  late write %s",
-		n, of, word, r.Point.name(), r.TokenA, r.TokenB, float64(r.Takeover)/1000, r.Asleep, r.Verdict)
+		n, of, word, r.Point.name(), r.TokenA, r.TokenB, float64(r.Takeover)/1000, r.FirstLook, r.Verdict)
 }
 
 func closing(opts options, good int, told map[point]int, takeover []int64) string {
@@ -149,14 +150,13 @@ func closing(opts options, good int, told map[point]int, takeover []int64) strin
 			parts = append(parts, fmt.Sprintf("%s %d", p.name(), told[p]))
 		}
 	}
-	low, high := takeover[0], takeover[0]
-	for _, t := range takeover {
-		low, high = min(low, t), max(high, t)
+	if len(takeover) > 0 {
+		parts = append(parts, fmt.Sprintf("takeover after %v to %v", time.Duration(slices.Min(takeover))*time.Millisecond,
+			time.Duration(slices.Max(takeover))*time.Millisecond))
 	}
 	what := "the late write refused, nothing lost"
 	if opts.unfenced {
 		what = "the damage shown"
 	}
-	return fmt.Sprintf("%d of %d: %s (%s; takeover after %v to %v)", good, opts.repeat, what, strings.Join(parts, ", "),
-		time.Duration(low)*time.Millisecond, time.Duration(high)*time.Millisecond)
+	return fmt.Sprintf("%d of %d: %s (%s)", good, opts.repeat, what, strings.Join(parts, ", "))
 }

@@ -57,6 +57,7 @@ type event struct {
 	Left    int64             `json:"left_ms,omitempty"` // checked: until the safe deadline
 	At      point             `json:"at,omitempty"`
 	Outcome string            `json:"outcome,omitempty"` // renewed, freed
+	Refused bool              `json:"refused,omitempty"` // looked: lost because the authority said so
 	Error   string            `json:"error,omitempty"`
 }
 

@@ -35,10 +35,10 @@ type story struct {
 	a, b   *player
 	checks []check
 
-	ownsA, ownsB event
-	frozen       time.Time
-	sessionA     lease.ID
-	result       result
+	ownsA, ownsB, woke event
+	frozen, thawed     time.Time
+	sessionA           lease.ID
+	result             result
 }
 
 // tell plays the story once. It returns an error only if it could not begin;
@@ -147,9 +147,11 @@ func (s *story) aFreezes(ctx context.Context) error {
 	if onItsWay {
 		sent = wire.holdAt(value, s.at == inFlight, s.at == afterSending)
 	}
-	if _, err := s.a.do(ctx, command{Do: doWrite, Value: value, At: s.at}, evAt); err != nil {
+	at, err := s.a.do(ctx, command{Do: doWrite, Value: value, At: s.at}, evAt)
+	if err != nil {
 		return err
 	}
+	s.expect(at.State == held, "A owns it when it is frozen", "it is %s", at.State)
 	if onItsWay {
 		select {
 		case <-sent:
@@ -235,13 +237,14 @@ func (s *story) aWakes(ctx context.Context) error {
 	if err := s.a.thaw(); err != nil {
 		return err
 	}
-	woke, err := s.a.await(ctx, evWoke)
-	if err != nil {
+	var err error
+	if s.woke, err = s.a.await(ctx, evWoke); err != nil {
 		return err
 	}
+	s.thawed = time.Now()
 	s.a.wire().hold(false, false)
-	s.result.Asleep = woke.State
-	s.expect(woke.State != held, "A does not hold it at its first look after waking, before any round trip", "it says %s", woke.State)
+	s.result.FirstLook = s.woke.State
+	s.expect(s.woke.State != held, "A does not hold it at its first look after waking, before any round trip", "it says %s", s.woke.State)
 	wrote, err := s.a.await(ctx, evWrote)
 	if err != nil {
 		return err
@@ -290,15 +293,18 @@ func (s *story) aIsHarmless(ctx context.Context) error {
 	return s.awaitLost(ctx)
 }
 
-// awaitLost waits until A's own lease code has heard the authority's answer.
+// awaitLost waits until A's own lease code has heard the authority's answer, which
+// is no. It was told so before if it slept through the grace of its lease, too.
 func (s *story) awaitLost(ctx context.Context) error {
 	for {
 		look, err := s.a.do(ctx, command{Do: doLook}, evLooked)
 		if err != nil {
 			return err
 		}
+		s.result.Lost = time.Since(s.thawed).Milliseconds()
 		if look.State == lost {
-			s.expect(true, "A's tenure is lost for good", "it is %s", look.State)
+			s.expect(look.Refused || s.woke.State == lost, "A's tenure is lost for good with the first answer to a renewal",
+				"it took until the end of the grace")
 			return nil
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {

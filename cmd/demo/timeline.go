@@ -68,16 +68,17 @@ func (c check) format() string {
 
 // result is how one repetition went.
 type result struct {
-	OK       bool   `json:"ok"`
-	Fenced   bool   `json:"fenced"`
-	Point    point  `json:"point"`
-	TokenA   int64  `json:"token_a"`
-	TokenB   int64  `json:"token_b"`
-	Takeover int64  `json:"takeover_ms"` // from the freeze until B owned it
-	Total    int64  `json:"total_ms"`
-	Failed   int    `json:"failed"`
-	Asleep   string `json:"first_look"` // A's state at its first look after waking
-	Verdict  string `json:"late_verdict"`
+	OK        bool   `json:"ok"`
+	Fenced    bool   `json:"fenced"`
+	Point     point  `json:"point"`
+	TokenA    int64  `json:"token_a"`
+	TokenB    int64  `json:"token_b"`
+	Takeover  int64  `json:"takeover_ms"`  // from A's freeze until B owned it
+	FirstLook string `json:"first_look"`   // A's state at its first look after waking
+	Verdict   string `json:"late_verdict"` // of the table, on A's late write
+	Lost      int64  `json:"lost_ms"`      // from A's first look until its tenure was lost
+	Total     int64  `json:"total_ms"`
+	Failed    int    `json:"failed"`
 }
 
 func (t *timeline) header() {

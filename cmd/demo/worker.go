@@ -50,7 +50,7 @@ func (w *worker) serve(ctx context.Context) error {
 		case doWrite:
 			err = w.write(ctx, cmd)
 		case doLook:
-			w.report(event{What: evLooked})
+			w.report(event{What: evLooked, Refused: errors.Is(w.tenure.Err(), ownership.ErrRefused)})
 		case doRenew:
 			w.renewByHand(ctx)
 		case doFree:
