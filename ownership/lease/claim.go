@@ -25,7 +25,10 @@ func (o *Ownership) claim(ctx context.Context, name string, slots []*slot) ([]*g
 		return nil, acquireError(slots, err)
 	}
 	sess.claimBegins()
-	c := &claiming{o: o, session: sess, bucket: b, started: o.clock.Now(), doubt: doubt{o: o, op: "claim", on: name}}
+	c := &claiming{
+		o: o, session: sess, bucket: b, started: o.clock.Now(),
+		judged: map[ID]verdict{}, doubt: doubt{o: o, op: "claim", on: name},
+	}
 	got, rest, err := c.run(ctx, slots)
 	sess.claimEnds()
 	if !c.abandoned { // else the background has the bucket
@@ -91,8 +94,15 @@ type claiming struct {
 	bucket    *bucket
 	started   time.Time
 	rows      map[string]Grant // as last told
+	judged    map[ID]verdict   // their sessions: one read for each, not one for each row
 	doubt     doubt
 	abandoned bool // the background has the bucket, and the slots of the claim
+}
+
+// verdict is what was found out about a session.
+type verdict struct {
+	alive bool
+	ready time.Time // if not alive: since when its grants may be claimed
 }
 
 // look is how the rows are to be read before the next claim.
@@ -160,6 +170,7 @@ func (c *claiming) run(ctx context.Context, slots []*slot) (got []*grant, rest [
 		case res.Err != nil: // nothing was applied and nothing learned
 			return fail(res.Err)
 		default:
+			clear(c.judged)
 			if c.rows = c.bucket.learn(res.Current, wanted); c.rows == nil {
 				next = linearizably
 			}
@@ -214,23 +225,18 @@ func (c *claiming) strays() []Grant {
 // The claim replaces exactly the row that was judged here, so that nobody who
 // came since is overrun.
 func (c *claiming) sort(ctx context.Context, slots []*slot) (free []*slot, taken []error, err error) {
-	type verdict struct {
-		alive bool
-		ready time.Time
-	}
-	judged := map[ID]verdict{} // one read for a session, not one for a row
 	for _, s := range slots {
 		g := c.rows[s.resource]
 		if g.Free() {
 			free = append(free, s)
 			continue
 		}
-		v, ok := judged[g.Session]
+		v, ok := c.judged[g.Session]
 		if !ok {
 			if v.alive, v.ready, err = c.o.deaths.find(ctx, c.o, g.Session); err != nil {
 				return nil, nil, fmt.Errorf("finding out whether %s still holds %s: %w", g.Owner, g.Resource, err)
 			}
-			judged[g.Session] = v
+			c.judged[g.Session] = v
 		}
 		if !v.alive && !c.o.clock.Now().Before(v.ready) {
 			free = append(free, s)
