@@ -258,9 +258,10 @@ func (a *admin) checkKeyspace(r *Report, s seen) {
 		nodes[""]++
 	}
 	for _, dc := range slices.Sorted(maps.Keys(byDC)) {
-		if a.cfg.Serial == gocql.Serial || dc == a.cfg.DataCenter {
-			deciding += byDC[dc]
+		if a.cfg.Serial == gocql.LocalSerial && dc != a.cfg.DataCenter {
+			continue // it has no say
 		}
+		deciding += byDC[dc]
 		if n := byDC[dc]; n > 0 && nodes[dc] < n/2+1 {
 			r.add(Error, subject, fmt.Sprintf("it asks for %d replicas%s, where there are %d nodes", n, in(dc), nodes[dc]),
 				"no quorum can ever answer", "lower the replication or add nodes")

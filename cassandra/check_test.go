@@ -80,6 +80,7 @@ func TestCheckKeyspace(t *testing.T) {
 		{"two data centres", network("a", "3", "b", "3"), six, nil, map[string]Severity{"6 replicas in 2 data centres": Warning}},
 		{"local", network("a", "3", "b", "3"), six, local, nil},
 		{"local, one there", network("a", "1", "b", "3"), six, local, map[string]Severity{"one replica": Error}},
+		{"local, others short of nodes", network("a", "3", "b", "5"), nodesIn("a", "a", "a", "b"), local, nil},
 		{"local, none there", network("b", "3"), six, local, map[string]Severity{`no replica in DataCenter "a"`: Error}},
 		{"local, simple", simple("3"), six, local, map[string]Severity{"SimpleStrategy": Error}},
 	} {

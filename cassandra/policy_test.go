@@ -140,6 +140,25 @@ func TestPolicyDoubts(t *testing.T) {
 	}
 }
 
+// A request that had no time says nothing about its coordinator.
+func TestPolicyPatience(t *testing.T) {
+	p, now := testPolicy(3)
+	first := pick(p, key("x"), 1)[0]
+	tr := &trip{}
+	tr.report(context.DeadlineExceeded) // never got as far as a host
+	tr.note(p, first)
+	*now = now.Add(patience - 1)
+	tr.report(context.DeadlineExceeded)
+	if got := pick(p, key("x"), 1); got[0] != first {
+		t.Fatalf("after a hurry: %v", got)
+	}
+	*now = now.Add(1)
+	tr.report(context.DeadlineExceeded)
+	if got := pick(p, key("x"), 1); got[0] == first {
+		t.Fatalf("after a silence: %v", got)
+	}
+}
+
 func TestPolicyOnly(t *testing.T) {
 	p, _ := testPolicy(3)
 	p.report("host-2", context.DeadlineExceeded)

@@ -3,7 +3,9 @@ package cassandra
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/gocql/gocql"
 )
@@ -24,7 +26,8 @@ type trip struct {
 
 	mu     sync.Mutex
 	policy *hostPolicy
-	host   string // id of the coordinator last chosen
+	host   string    // id of the coordinator last chosen
+	chosen time.Time // when it was
 }
 
 type tripKey struct{}
@@ -38,17 +41,22 @@ func tripOf(ctx context.Context) *trip {
 func (t *trip) note(p *hostPolicy, host string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.policy, t.host = p, host
+	t.policy, t.host, t.chosen = p, host, p.now()
 }
+
+// patience is how long a coordinator has at least before silence speaks against
+// it: a caller in a hurry is no evidence.
+const patience = 250 * time.Millisecond
 
 // report tells the policy how the coordinator did.
 func (t *trip) report(err error) {
 	t.mu.Lock()
-	p, host := t.policy, t.host
+	p, host, chosen := t.policy, t.host, t.chosen
 	t.mu.Unlock()
-	if p != nil && host != "" {
-		p.report(host, err)
+	if p == nil || errors.Is(err, context.DeadlineExceeded) && p.now().Sub(chosen) < patience {
+		return
 	}
+	p.report(host, err)
 }
 
 // partitionKey encodes the values of a partition key as the server hashes them.

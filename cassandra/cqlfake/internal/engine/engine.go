@@ -17,6 +17,8 @@ type Type struct {
 	ID     uint16
 	Custom string // class name of a custom type (id 0)
 	Elems  []Type // list, set: one; map: key and value; tuple: all
+	// Frozen: stored as one value. Not on the wire.
+	Frozen bool
 }
 
 // Value is one bound value: nil Bytes with Unset false is null.
