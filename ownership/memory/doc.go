@@ -6,6 +6,9 @@
 // processes on one cluster would be, and every view takes faults of its own:
 // lost requests, lost answers, answers that come late, silence.
 //
+// [NewControlled] also returns a [Control], with which a test of one's own code
+// forces doubt, loss and takeover of a resource at will.
+//
 // # What it is not
 //
 // Nothing is kept beyond the process, and nothing outside of it is kept out: it
