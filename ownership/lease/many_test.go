@@ -83,7 +83,7 @@ func TestManyCrosswise(t *testing.T) {
 		for range 50 {
 			for _, order := range [][]string{names, back} {
 				go func() {
-					got, _ := p.TryAcquireMany(context.Background(), order)
+					got, _ := p.TryAcquireMany(w.within(time.Minute), order)
 					for _, tenure := range got {
 						_ = tenure.Release(context.Background())
 					}

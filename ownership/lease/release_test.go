@@ -191,7 +191,7 @@ func TestReleaseUnderWayAtClose(t *testing.T) {
 // A bucket that does not answer holds up no other, however many of its grants are
 // given back.
 func TestStuckBucketHoldsUpNoOther(t *testing.T) {
-	scenarioOn(t, memory.StoreOptions{Buckets: 50}, func(w *world) {
+	scenarioOn(t, memory.StoreOptions{Buckets: 10}, func(w *world) {
 		p := w.process("p")
 		tenures, err := p.TryAcquireMany(w.within(time.Minute), numbered("r", 400))
 		if err != nil {

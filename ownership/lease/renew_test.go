@@ -333,7 +333,7 @@ func TestSessionEndsUnderAClaim(t *testing.T) {
 				p := w.process("p")
 				p.acquire("a")
 				meanwhile(w, p)
-				if got, err := p.TryAcquire(context.Background(), "b"); got != nil || !errors.Is(err, ownership.ErrRefused) {
+				if got, err := p.TryAcquire(w.within(10*time.Minute), "b"); got != nil || !errors.Is(err, ownership.ErrRefused) {
 					t.Errorf("TryAcquire: %v, %v; want a refusal", got, err)
 				}
 			})
@@ -343,7 +343,7 @@ func TestSessionEndsUnderAClaim(t *testing.T) {
 				p := w.process("p")
 				p.acquire("a")
 				meanwhile(w, p)
-				tenure, err := p.Acquire(context.Background(), "b")
+				tenure, err := p.Acquire(w.within(10*time.Minute), "b")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -141,7 +141,7 @@ func TestRevocationThatLapses(t *testing.T) {
 			}
 		})
 		a, b := p.acquire("a"), p.acquire("b")
-		w.pass(2 * renewal)
+		w.pass(2 * ttl)
 		w.wantState(a, ownership.Held)
 		w.wantState(b, ownership.Held)
 		if n := refused.Load(); n < 3 {

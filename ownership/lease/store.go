@@ -46,9 +46,10 @@ type Store interface {
 	// flight by far (a day).
 	Kill(ctx context.Context, id ID, expect *int64, wait time.Duration) Result[Session]
 
-	// Revoke writes the attempt into a living session that has no revocation
-	// yet; the owner meets it at the next renewal. The cell expires with the TTL.
-	Revoke(ctx context.Context, id ID, attempt ID, ttl time.Duration) Result[Session]
+	// Revoke writes a revocation into a living session that has none yet; the
+	// owner meets it at the next renewal. The cell expires with the TTL. To the
+	// store a revocation is an opaque ID; see [Ownership.Revoke].
+	Revoke(ctx context.Context, id ID, revocation ID, ttl time.Duration) Result[Session]
 
 	// End deletes the session if seq equals s.Seq and it is not dead.
 	End(ctx context.Context, s Session) Result[Session]
@@ -158,7 +159,7 @@ type Session struct {
 	Dead bool
 	// Wait is what its certificate asks claimants to let pass.
 	Wait time.Duration
-	// Revoked is the attempt that an operator revoked, or zero.
+	// Revoked is the revocation that an operator wrote, or zero.
 	Revoked ID
 }
 

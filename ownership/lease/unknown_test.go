@@ -168,21 +168,38 @@ func (s *tornReads) Grants(ctx context.Context, bucket string, resources []strin
 }
 
 // "Read the fence first, then the rows": a claim that lands between the two then
-// shows in the rows. It may land at any instant of the read-back.
+// shows in the rows. It may land at any instant of the read-back, which is that of a
+// claim that somebody waits for, or of one that was given up.
 func TestClaimLandsDuringTheReadBack(t *testing.T) {
 	const gap = 100 * time.Millisecond
 	for delay := 10 * time.Millisecond; delay <= 3*gap; delay += 10 * time.Millisecond {
-		scenario(t, func(w *world) {
-			p := w.process("p", func(c *lease.Config) { c.Store = &tornReads{c.Store, gap} })
-			p.view.Inject(memory.Fault{Op: memory.OpClaim, Mode: memory.Late, Delay: delay})
-			tenure := p.try("a")
-			w.pass(renewal)
-			w.wantState(tenure, ownership.Held)
-			if g := w.row("a"); g.Token != tenure.Token() {
-				t.Errorf("after %v: token %d, but the row is %+v", delay, tenure.Token(), g)
-			}
-			w.noGhost("a")
-		})
+		for _, given := range []bool{false, true} {
+			scenario(t, func(w *world) {
+				p := w.process("p", func(c *lease.Config) { c.Store = &tornReads{c.Store, gap} })
+				p.acquire("b")
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				p.view.Inject(memory.Fault{Op: memory.OpClaim, Mode: memory.Late, Delay: delay})
+				if given {
+					p.view.Inject(memory.Fault{Op: memory.OpClaim, Nth: 2, Mode: memory.Lose}) // the fence is not moved
+					p.view.Observe(func(r memory.Request) {
+						if r.Op == memory.OpClaim && r.Answered {
+							cancel()
+						}
+					})
+				}
+				tenure, err := p.TryAcquire(ctx, "a")
+				if (tenure == nil) != given {
+					t.Errorf("after %v: %v, %v", delay, tenure, err)
+				}
+				w.pass(renewal)
+				if tenure != nil {
+					w.wantState(tenure, ownership.Held)
+				}
+				w.noGhost("a")
+				w.settled(p)
+			})
+		}
 	}
 }
 
@@ -272,7 +289,7 @@ func TestInvalidForTheStore(t *testing.T) {
 			}
 			a.peek = func(context.Context, string, []string) (lease.Bucket, error) { return lease.Bucket{}, nil }
 		})
-		if _, err := p.Acquire(context.Background(), "a"); !errors.Is(err, ownership.ErrInvalid) {
+		if _, err := p.Acquire(w.within(time.Minute), "a"); !errors.Is(err, ownership.ErrInvalid) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Acquire: %v", err)
 		}
 	})
@@ -308,6 +325,9 @@ func TestOneChangeInFlight(t *testing.T) {
 				})
 				for _, mode := range modes {
 					p.view.Inject(memory.Fault{Mode: mode, Delay: timeout / 3, Nth: 7, Times: 5})
+				}
+				for _, op := range changes { // long enough to meet another one
+					p.view.Inject(memory.Fault{Op: op, Mode: memory.SlowAnswer, Delay: poll / 10, Times: -1})
 				}
 				q.crash()
 				var work sync.WaitGroup
