@@ -62,26 +62,32 @@ func (a access) createSchema(ctx context.Context, session *gocql.Session, replic
 	if err != nil {
 		return err
 	}
-	cfg.Replication = replication(report.Nodes, replicationFactor)
+	if cfg.Replication, err = replication(report.Nodes, replicationFactor); err != nil {
+		return err
+	}
 	if err := cassandra.CreateSchema(ctx, session, cfg); err != nil {
 		return err
 	}
 	return createLedgers(ctx, session, a.Keyspace)
 }
 
-// replication spreads a new keyspace over every data centre.
-func replication(nodes []cassandra.Node, factor int) map[string]int {
+// replication spreads a new keyspace over every data centre. A factor of 0 stands
+// for 3, or as many nodes as there are.
+func replication(nodes []cassandra.Node, factor int) (map[string]int, error) {
 	r := map[string]int{}
 	for _, n := range nodes {
 		r[n.DataCenter]++
 	}
 	for dc, size := range r {
+		if factor > size {
+			return nil, fmt.Errorf("--replication-factor is %d, but data centre %s has %d nodes; lower it, or leave it out", factor, dc, size)
+		}
 		r[dc] = min(size, 3)
 		if factor > 0 {
 			r[dc] = factor
 		}
 	}
-	return r
+	return r, nil
 }
 
 // silent keeps the driver from writing to the terminal.

@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/tenure-go/tenure/cassandra"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -203,6 +207,33 @@ func TestOptions(t *testing.T) {
 	var out bytes.Buffer
 	if _, err := parse([]string{"--help"}, noEnv, &out); !errors.Is(err, flag.ErrHelp) || !strings.Contains(out.String(), "-cassandra") {
 		t.Errorf("help: %v\n%s", err, &out)
+	}
+}
+
+func TestReplication(t *testing.T) {
+	nodes := func(sizes ...int) (list []cassandra.Node) {
+		for dc, size := range sizes {
+			for range size {
+				list = append(list, cassandra.Node{DataCenter: fmt.Sprint("dc", dc)})
+			}
+		}
+		return list
+	}
+	for _, c := range []struct {
+		nodes  []cassandra.Node
+		factor int
+		want   map[string]int // nil: refused
+	}{
+		{nodes(1), 0, map[string]int{"dc0": 1}},
+		{nodes(5, 2), 0, map[string]int{"dc0": 3, "dc1": 2}},
+		{nodes(3), 2, map[string]int{"dc0": 2}},
+		{nodes(5), 5, map[string]int{"dc0": 5}},
+		{nodes(3, 2), 3, nil},
+	} {
+		got, err := replication(c.nodes, c.factor)
+		if !maps.Equal(got, c.want) || (err != nil) != (c.want == nil) {
+			t.Errorf("%d nodes, factor %d: %v, %v", len(c.nodes), c.factor, got, err)
+		}
 	}
 }
 

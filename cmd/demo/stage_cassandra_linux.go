@@ -22,7 +22,7 @@ func openCassandra(ctx context.Context, opts options) (*theatre, error) {
 	a := accessOf(opts)
 	session, err := a.connect(ctx, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w\n(addresses come from --cassandra; user and password from --user and --password, or CASSANDRA_USER and CASSANDRA_PASSWORD)", err)
 	}
 	b := &base{access: a, session: session, nursery: newNursery()}
 	if err := b.prepare(ctx, opts.replicationFactor); err != nil {
