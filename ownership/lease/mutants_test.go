@@ -1,3 +1,5 @@
+//go:build mutants
+
 package lease_test
 
 import (
@@ -122,11 +124,9 @@ var mutants = []mutant{
 }
 
 // TestMutants breaks the module in every way of the list and runs the tests that
-// must see it. It compiles each variant, so it runs only with TENURE_MUTANTS=1.
+// must see it. It compiles each variant, so it runs only with
+// go test -tags mutants -run TestMutants ./ownership/lease.
 func TestMutants(t *testing.T) {
-	if os.Getenv("TENURE_MUTANTS") == "" {
-		t.Skip("set TENURE_MUTANTS=1 to run the tests on broken variants")
-	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()

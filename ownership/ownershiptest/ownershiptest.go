@@ -121,7 +121,7 @@ func Run(t *testing.T, h Harness) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, n := range c.needs {
 				if slices.Contains(h.Declines, n) {
-					t.Skipf("the adapter declines %q", n)
+					t.Skipf("not applicable: the adapter declines %q", n)
 				}
 			}
 			if h.VirtualTime {

@@ -54,7 +54,7 @@ func Run(t *testing.T, h Harness) {
 				test(t)
 			}
 			if skipped != "" { // a bubble does not pass it on
-				t.Skip(skipped)
+				t.Skip("not applicable: " + skipped)
 			}
 		})
 	}
