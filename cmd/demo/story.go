@@ -156,7 +156,7 @@ func (s *story) aFreezes(ctx context.Context) error {
 		select {
 		case <-sent:
 		case <-ctx.Done():
-			return fmt.Errorf("A's write did not leave it in time: %w", context.Cause(ctx))
+			return fmt.Errorf("the write of A did not leave it in time: %w", context.Cause(ctx))
 		}
 	}
 	if s.at == afterSending {
