@@ -14,20 +14,20 @@ type Kind uint16
 
 // The kinds, by the names of the native protocol.
 const (
-	Query Kind = 1 << iota
-	Prepare
-	Execute
-	Batch
-	Options // also what drivers send as a heartbeat
-	Startup
-	Auth
-	Register
+	KindQuery Kind = 1 << iota
+	KindPrepare
+	KindExecute
+	KindBatch
+	KindOptions // also what drivers send as a heartbeat
+	KindStartup
+	KindAuth
+	KindRegister
 
 	// Statements are the kinds that carry statements out.
-	Statements = Query | Execute | Batch
+	Statements = KindQuery | KindExecute | KindBatch
 	// Everything is all that a client can send: a fault on it makes a node look
 	// dead to those that are connected, too.
-	Everything = Statements | Prepare | Options | Startup | Auth | Register
+	Everything = Statements | KindPrepare | KindOptions | KindStartup | KindAuth | KindRegister
 )
 
 var kindNames = []string{"QUERY", "PREPARE", "EXECUTE", "BATCH", "OPTIONS", "STARTUP", "AUTH_RESPONSE", "REGISTER"}
