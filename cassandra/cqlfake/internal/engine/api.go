@@ -51,11 +51,14 @@ func (e *Engine) Prepare(keyspace, text string) (*Statement, error) {
 
 // Execute carries out a request: all of it or nothing. The error is an *[Error].
 func (e *Engine) Execute(r Request) (Result, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if r.Now.IsZero() {
 		r.Now = time.Now()
 	}
+	if sel := r.virtual(); sel != nil {
+		return e.executeVirtual(r, sel)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.execute(r)
 }
 

@@ -64,7 +64,8 @@ func lexOne(text string, i int) (n int, kind tokenKind, tok string, err error) {
 		if end := strings.IndexAny(rest, "\n\r"); end >= 0 {
 			return end, tokEOF, "", nil
 		}
-		return len(rest), tokEOF, "", nil
+		// The server's own peculiarity: a comment at the very end needs its line end.
+		return 0, 0, "", syntax("line 1:%d mismatched character '<EOF>': a comment must end with its line", len(text))
 	case strings.HasPrefix(rest, "/*"):
 		end := strings.Index(rest[2:], "*/")
 		if end < 0 {

@@ -17,11 +17,13 @@ func (p *parser) schemaStatement() any {
 		case "create":
 			s := &createKeyspace{ifNotExists: p.ifNotExists()}
 			s.name = p.ident()
+			p.mustBe("with")
 			s.properties = p.properties(nil)
 			return s
 		case "alter":
 			s := &createKeyspace{alter: true, ifExists: p.word("if", "exists")}
 			s.name = p.ident()
+			p.mustBe("with")
 			s.properties = p.properties(nil)
 			return s
 		}
@@ -44,6 +46,13 @@ func (p *parser) schemaStatement() any {
 	p.i--
 	p.fail("")
 	return nil
+}
+
+// mustBe fails unless the keyword is next; it does not take it.
+func (p *parser) mustBe(word string) {
+	if !p.peek().isWord(word) {
+		p.fail("K_" + strings.ToUpper(word))
+	}
 }
 
 // properties reads WITH a = b AND ….

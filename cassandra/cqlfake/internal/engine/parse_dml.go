@@ -32,7 +32,7 @@ func (p *parser) insert() *modification {
 	return m
 }
 
-// using reads USING TTL n AND TIMESTAMP n.
+// using reads USING TTL n AND TIMESTAMP n. Of two TTLs the last counts.
 func (p *parser) using(timestamp, ttl **term) {
 	if !p.word("using") {
 		return
@@ -40,14 +40,8 @@ func (p *parser) using(timestamp, ttl **term) {
 	for {
 		switch {
 		case p.word("timestamp"):
-			if *timestamp != nil {
-				panic(syntax("Multiple TIMESTAMP in USING"))
-			}
 			*timestamp = p.intTerm()
 		case ttl != nil && p.word("ttl"):
-			if *ttl != nil {
-				panic(syntax("Multiple TTL in USING"))
-			}
 			*ttl = p.intTerm()
 		default:
 			p.fail("")

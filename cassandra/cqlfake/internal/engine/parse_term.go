@@ -59,7 +59,7 @@ func (p *parser) term(depth int) *term {
 		case "nan", "infinity":
 			return literal(termFloat)
 		}
-		if d, ok := parseISODuration(t.text); ok && d != "" && !p.peekAt(1).isSymbol("(") {
+		if _, ok := parseISODuration(t.text); ok && !p.peekAt(1).isSymbol("(") {
 			return literal(termDuration)
 		}
 	}

@@ -226,7 +226,7 @@ func (p *parser) parseType(depth int) Type {
 		case "frozen":
 			t := elems(1)[0]
 			if !t.isCollection() && t.ID != TypeTuple {
-				panic(invalid("frozen<> is only allowed on collections, tuples, and user-defined types (got %s)", t))
+				panic(syntax("frozen<> is only allowed on collections, tuples, and user-defined types (got %s)", t))
 			}
 			return t.freeze()
 		case "list":

@@ -85,9 +85,7 @@ func (t Type) freeze() Type {
 }
 
 // String writes a type as CQL does, and as system_schema.columns shows it.
-func (t Type) String() string { return t.text(false) }
-
-func (t Type) text(inFrozen bool) string {
+func (t Type) String() string {
 	var name string
 	switch t.ID {
 	case TypeCustom:
@@ -107,12 +105,11 @@ func (t Type) text(inFrozen bool) string {
 		return fmt.Sprintf("type %#x", t.ID)
 	}
 	elems := make([]string, len(t.Elems))
-	wrap := (t.Frozen || t.ID == TypeTuple) && !inFrozen
 	for i, e := range t.Elems {
-		elems[i] = e.text(t.Frozen || t.ID == TypeTuple)
+		elems[i] = e.String()
 	}
 	name += "<" + strings.Join(elems, ", ") + ">"
-	if wrap {
+	if t.Frozen || t.ID == TypeTuple {
 		return "frozen<" + name + ">"
 	}
 	return name
