@@ -20,8 +20,12 @@ func BenchmarkConditional(b *testing.B) {
 			name string
 			run  func(s *gocql.Session, i int64) error
 		}{
-			{"applied", func(s *gocql.Session, i int64) error {
+			{"inserted", func(s *gocql.Session, i int64) error {
 				_, err := s.Query("INSERT INTO k.t (p, c, v) VALUES (?, ?, 'x') IF NOT EXISTS", i, 1).MapScanCAS(map[string]any{})
+				return err
+			}},
+			{"updated", func(s *gocql.Session, i int64) error {
+				_, err := s.Query("UPDATE k.t SET v = 'y' WHERE p = ? AND c = ? IF v != 'z'", i%1000, 1).MapScanCAS(map[string]any{})
 				return err
 			}},
 			{"refused", func(s *gocql.Session, _ int64) error {

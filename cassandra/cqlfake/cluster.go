@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -108,6 +109,8 @@ type Cluster struct {
 	nodes  []*Node
 	done   chan struct{} // closed by Close
 
+	version atomic.Value // of the schema, a [16]byte
+
 	// system tables differ by node, and the engine does not know of nodes: local is
 	// the one that is being asked.
 	systemMu sync.Mutex
@@ -138,6 +141,7 @@ func New(opts Options) (*Cluster, error) {
 	}
 	c.local = c.nodes[0]
 	c.defineSystem()
+	c.version.Store(c.engine.Schema().Version)
 	for i, l := range listeners {
 		n := c.nodes[i]
 		n.listener = l

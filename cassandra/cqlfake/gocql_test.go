@@ -288,6 +288,36 @@ func TestClocks(t *testing.T) {
 	}
 }
 
+// A coordinator whose clock is behind is not overruled: conditional statements
+// follow each other whatever the clocks say.
+func TestClockBehind(t *testing.T) {
+	c := cqlfake.Start(t, cqlfake.Options{Nodes: 2})
+	schema(t, c)
+	var at [2]*gocql.Session
+	for i := range at {
+		cfg := c.ClusterConfig()
+		c.Node(i).Configure(cfg)
+		at[i] = open(t, cfg)
+	}
+	c.Node(1).Advance(time.Hour)
+	cas := func(s *gocql.Session, text string) {
+		t.Helper()
+		if applied, err := s.Query(text).MapScanCAS(map[string]any{}); err != nil || !applied {
+			t.Fatalf("%s: %v, %v", text, applied, err)
+		}
+	}
+	cas(at[1], "INSERT INTO k.t (p, c, v) VALUES (1, 1, 'fast') IF NOT EXISTS")
+	cas(at[0], "UPDATE k.t SET v = 'slow' WHERE p = 1 AND c = 1 IF v = 'fast'")
+	var v string
+	if err := at[0].Query("SELECT v FROM k.t WHERE p = 1").Scan(&v); err != nil || v != "slow" {
+		t.Errorf("%q, %v", v, err)
+	}
+	cas(at[0], "DELETE FROM k.t WHERE p = 1 AND c = 1 IF EXISTS")
+	if err := at[1].Query("SELECT v FROM k.t WHERE p = 1 AND c = 1").Scan(&v); err != gocql.ErrNotFound {
+		t.Errorf("%q, %v", v, err)
+	}
+}
+
 // In a bubble an hour takes no time, and nothing outlives it.
 func TestBubble(t *testing.T) {
 	start := time.Now()

@@ -227,6 +227,7 @@ func (n *Node) find(id []byte) (*engine.Statement, error) {
 
 // schemaChanged tells clients, and drops what was prepared against the old schema.
 func (c *Cluster) schemaChanged(change engine.Change) {
+	c.version.Store(c.engine.Schema().Version)
 	event := appendString(appendHeader(nil, -1, opEvent), schemaEvent)
 	event = finish(appendChange(event, change))
 	for _, n := range c.nodes {

@@ -113,7 +113,7 @@ func (c *Cluster) localRow() map[string]any {
 		"key": "local", "bootstrapped": "COMPLETED", "broadcast_address": n.addr.IP, "broadcast_port": internalPort, "cluster_name": clusterName,
 		"cql_version": cql, "data_center": n.DataCenter(), "gossip_generation": 1, "host_id": n.id, "listen_address": n.addr.IP,
 		"listen_port": internalPort, "native_protocol_version": fmt.Sprint(protocolVersion), "partitioner": partitioner, "rack": rack,
-		"release_version": c.opts.Version, "rpc_address": n.addr.IP, "rpc_port": n.addr.Port, "schema_version": c.engine.Schema().Version,
+		"release_version": c.opts.Version, "rpc_address": n.addr.IP, "rpc_port": n.addr.Port, "schema_version": c.version.Load(),
 		"tokens": []string{n.token()},
 	}
 }
@@ -128,7 +128,7 @@ func (c *Cluster) peerRows() []map[string]any {
 		rows = append(rows, map[string]any{
 			"peer": n.addr.IP, "peer_port": internalPort, "data_center": n.DataCenter(), "host_id": n.id, "native_address": n.addr.IP,
 			"native_port": n.addr.Port, "preferred_ip": n.addr.IP, "preferred_port": internalPort, "rack": rack, "release_version": c.opts.Version,
-			"rpc_address": n.addr.IP, "schema_version": c.engine.Schema().Version, "tokens": []string{n.token()},
+			"rpc_address": n.addr.IP, "schema_version": c.version.Load(), "tokens": []string{n.token()},
 		})
 	}
 	return rows
