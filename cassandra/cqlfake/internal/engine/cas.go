@@ -24,13 +24,12 @@ func (rc *rowConditions) mix(kind string) {
 
 // casRequest is a conditional statement or batch, over one partition.
 type casRequest struct {
-	t         *table
-	p         *partition
-	pk        [][]byte
-	now       int64
-	rows      []*rowConditions // in order
-	static    *rowConditions
-	hasExists bool
+	t      *table
+	p      *partition
+	pk     [][]byte
+	now    int64
+	rows   []*rowConditions // in order
+	static *rowConditions
 	// What the statements touch, for the columns that are read.
 	updatesStatic, updatesRegular bool
 	conditionColumns              []*column // in the order of the texts, once each
@@ -115,10 +114,10 @@ func (q *casRequest) add(m *modPlan, s *scope) {
 	switch {
 	case m.ifExists:
 		row().mix("exists")
-		row().exists, q.hasExists = true, true
+		row().exists = true
 	case m.ifNotExists:
 		row().mix("not exists")
-		row().notExists, q.hasExists = true, true
+		row().notExists = true
 	}
 	for _, static := range []bool{false, true} {
 		for _, c := range m.conds {
@@ -148,19 +147,10 @@ func (q *casRequest) target(m *modPlan, s *scope) *rowConditions {
 	return q.conditionsOf(m.rowKeys(s)[0])
 }
 
-// read returns the columns that are read: a refusal tells no others. When any
-// regular column is, a row exists for the server by each of its cells, otherwise
-// by its marker alone; it is alike with the static part.
+// read returns the columns that are read; a refusal tells no others, and a row
+// that has none of them and no marker does not exist for it. Where a statement
+// writes, all are, so that "exists" does not depend on what is asked.
 func (q *casRequest) read() (statics, regulars []*column) {
-	if q.hasExists {
-		if q.updatesStatic {
-			statics = q.t.statics
-		}
-		if q.updatesRegular {
-			regulars = q.t.regular
-		}
-		return statics, regulars
-	}
 	for _, c := range q.conditionColumns {
 		if c.isStatic() {
 			statics = append(statics, c)
@@ -168,14 +158,26 @@ func (q *casRequest) read() (statics, regulars []*column) {
 			regulars = append(regulars, c)
 		}
 	}
+	if q.updatesStatic {
+		statics = q.t.statics
+	}
+	if q.updatesRegular {
+		regulars = q.t.regular
+	}
 	return statics, regulars
 }
 
 func (q *casRequest) holds() bool {
+	statics, regulars := q.read()
 	check := func(rc *rowConditions, r *row, columns []*column) bool {
 		exists := r.live(columns, q.now)
 		if rc.exists && !exists || rc.notExists && exists {
 			return false
+		}
+		// The server looks at them in no fixed order, so a fault in one shows or
+		// does not. Here it always does.
+		for _, c := range rc.checks {
+			c.checkNull()
 		}
 		for _, c := range rc.checks {
 			var v []byte
@@ -188,11 +190,11 @@ func (q *casRequest) holds() bool {
 		}
 		return true
 	}
-	if q.static != nil && !check(q.static, q.p.staticRow(), q.t.statics) {
+	if q.static != nil && !check(q.static, q.p.staticRow(), statics) {
 		return false
 	}
 	for _, rc := range q.rows {
-		if !check(rc, q.p.row(q.t, rc.key), q.t.regular) {
+		if !check(rc, q.p.row(q.t, rc.key), regulars) {
 			return false
 		}
 	}
@@ -217,7 +219,7 @@ func (q *casRequest) refusal(wildcard, isBatch bool) Result {
 	res := Result{Kind: Rows, Columns: []Column{q.applied()}}
 	statics, regulars := q.read()
 	static := q.p.staticRow()
-	if len(statics) == 0 || !static.live(q.t.statics, q.now) {
+	if !static.live(statics, q.now) {
 		static = nil
 	}
 	var found []*row
@@ -225,7 +227,7 @@ func (q *casRequest) refusal(wildcard, isBatch bool) Result {
 		found = q.first(regulars)
 	}
 	for _, rc := range q.rows {
-		if r := q.p.row(q.t, rc.key); r.live(q.t.regular, q.now) {
+		if r := q.p.row(q.t, rc.key); r.live(regulars, q.now) {
 			found = append(found, r)
 		}
 	}

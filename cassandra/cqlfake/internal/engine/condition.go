@@ -72,9 +72,6 @@ func (c *condition) eval(s *scope) check {
 			}
 			panic(invalid("Invalid 'unset' value in condition"))
 		}
-		if b == nil && c.op != "=" && c.op != "!=" && c.op != "in" {
-			panic(invalid("Invalid comparison with null for operator \"%s\"", c.op))
-		}
 		out.values = append(out.values, b)
 	}
 	return out
@@ -101,6 +98,13 @@ func (c check) compare(op string, value, with []byte) bool {
 		return op == "!="
 	}
 	return satisfies(op, c.column.typ.compare(value, with))
+}
+
+// checkNull refuses to order a value against null.
+func (c check) checkNull() {
+	if c.op != "=" && c.op != "!=" && c.op != "in" && c.values[0] == nil {
+		panic(invalid("Invalid comparison with null for operator \"%s\"", c.op))
+	}
 }
 
 func satisfies(op string, c int) bool {

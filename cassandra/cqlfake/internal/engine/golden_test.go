@@ -19,12 +19,14 @@ import (
 // that server answers, instead of comparing the engine with it.
 var recordFrom = flag.String("record", "", "address of a Cassandra to record the golden files from")
 
+var goldenFiles = flag.String("golden", "testdata/*.golden", "the golden files")
+
 // TestGolden replays testdata/*.golden: statements, and what Cassandra 5.0.6
 // answered. A line "> …" is a statement, "~ …" one that the engine refuses
 // although a server carries it out, "@ sleep n" lets n seconds pass; the lines
 // after it are the answer. Of errors the code must be equal.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.golden")
+	files, err := filepath.Glob(*goldenFiles)
 	if err != nil || len(files) == 0 {
 		t.Fatal("no golden files", err)
 	}

@@ -271,7 +271,7 @@ func (b *binder) checkTarget(p *modPlan) {
 	regularConds := slices.ContainsFunc(p.conds, func(c *condition) bool { return !c.column.isStatic() })
 	switch {
 	case p.verb == verbInsert:
-	case len(p.ck) > 0 && p.onlyStatic() && !p.ifExists:
+	case len(p.ck) > 0 && p.onlyStatic():
 		panic(invalid("Invalid restrictions on clustering columns since the %s statement modifies only static columns", p.verb))
 	case p.verb == verbUpdate && !p.fullKey() && (hasRegular || regularConds || len(p.ck) > 0):
 		for _, r := range p.ck {
@@ -322,24 +322,8 @@ func plural(v verb) string {
 	return "updates"
 }
 
-// updates says what kinds of columns a conditional statement reads for IF EXISTS.
+// updates says what kinds of columns are read for IF EXISTS and IF NOT EXISTS.
 func (p *modPlan) updates() (static, regular bool) {
-	for _, c := range p.changes {
-		if c.column.isStatic() {
-			static = true
-		} else {
-			regular = true
-		}
-	}
-	if p.verb == verbInsert && (len(p.ck) > 0 || len(p.t.ck) == 0) || p.verb == verbDelete && len(p.changes) == 0 {
-		regular = true
-	}
-	for _, c := range p.conds {
-		if c.column.isStatic() {
-			static = true
-		} else {
-			regular = true
-		}
-	}
-	return static, regular
+	static = slices.ContainsFunc(p.changes, func(c change) bool { return c.column.isStatic() })
+	return static, len(p.t.ck) == 0 || len(p.ck) > 0
 }
