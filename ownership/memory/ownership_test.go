@@ -26,18 +26,6 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// The same in real time, as an adapter with sockets runs it.
-func TestOwnershipInRealTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits out leases; leave -short away")
-	}
-	store := memory.NewStore(memory.StoreOptions{})
-	ownershiptest.Run(t, ownershiptest.Harness{
-		New:    ownershiptest.OverStore(func(*testing.T) lease.Store { return store }),
-		Timing: ownership.Timing{TTL: 2 * time.Second},
-	})
-}
-
 // An adapter that declines everything is still tested for the rest.
 func TestOwnershipWithoutCapabilities(t *testing.T) {
 	ownershiptest.Run(t, ownershiptest.Harness{
