@@ -30,7 +30,8 @@ type casRequest struct {
 	now    int64
 	rows   []*rowConditions // in order
 	static *rowConditions
-	// What the statements touch, for the columns that are read.
+	// A conditional statement changes the static part, any statement rows: for the
+	// columns that are read.
 	updatesStatic, updatesRegular bool
 	conditionColumns              []*column // in the order of the texts, once each
 }
@@ -77,6 +78,17 @@ func (e *Engine) cas(r *Request, mods []*modPlan, scopes []*scope, isBatch bool)
 		all = append(all, m.writes(scopes[i], ts)...)
 	}
 	for _, w := range all {
+		// The server gives all but ranges the timestamp of the ballot; a range has that
+		// of an ordinary write.
+		w.retime(ts)
+		if w.kind == targetRange || w.kind == targetPartition && len(w.t.ck) > 0 {
+			w.ts = ts - 1
+			if r.Timestamp != nil {
+				w.ts = *r.Timestamp
+			}
+		}
+	}
+	for _, w := range all {
 		w.apply()
 	}
 	q.t.data.partition(q.pk, true).ballot = ts
@@ -100,10 +112,11 @@ func (q *casRequest) add(m *modPlan, s *scope) {
 		}
 	}
 	static, regular := m.updates()
-	q.updatesStatic, q.updatesRegular = q.updatesStatic || static, q.updatesRegular || regular
+	q.updatesRegular = q.updatesRegular || regular
 	if !m.conditional() {
 		return
 	}
+	q.updatesStatic = q.updatesStatic || static
 	var target *rowConditions
 	row := func() *rowConditions {
 		if target == nil {

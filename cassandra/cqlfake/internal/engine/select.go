@@ -27,11 +27,13 @@ func (p *selectPlan) run(s *scope, r *Request) Result {
 	}
 	left := budget{total: limit(p.limit, "LIMIT"), page: -1}
 	per := limit(p.perLimit, "PER PARTITION LIMIT")
-	if r.PageSize > 0 && !p.aggregate {
+	if r.PageSize > 0 {
 		if p.postSort {
 			panic(invalid("Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query"))
 		}
-		left.page = int64(r.PageSize)
+		if !p.aggregate {
+			left.page = int64(r.PageSize)
+		}
 	}
 	from := cursor{}
 	if len(r.PagingState) > 0 {

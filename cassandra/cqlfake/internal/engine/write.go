@@ -71,6 +71,24 @@ func (w *write) apply() {
 	}
 }
 
+// retime gives the write another timestamp, if a statement asked for one of its own.
+func (w *write) retime(ts int64) {
+	if w.ts == ts {
+		return
+	}
+	for i := range w.cells {
+		c := &w.cells[i]
+		c.ts += ts - w.ts
+		if c.cell != nil {
+			c.cell.ts = ts
+		}
+	}
+	if w.marker != nil {
+		w.marker.ts = ts
+	}
+	w.ts = ts
+}
+
 // markerBeats: of two row markers of one time, the one that expires, or expires
 // later, stays.
 func markerBeats(a, b *cell) bool {
