@@ -295,10 +295,10 @@ func TestAcquireInDoubtWaitsForTheProof(t *testing.T) {
 	scenario(t, func(w *world) {
 		p := w.process("p")
 		old := p.acquire("a")
-		p.view.Inject(memory.Fault{Op: memory.OpRenew, Mode: memory.Hang, Times: -1})
-		w.pass(usable + timeout/2)
+		p.view.Inject(memory.Fault{Op: memory.OpRenew, Mode: memory.Lose, Times: -1})
+		w.pass(usable + timeout/5)
 		w.wantState(old, ownership.Suspect)
-		time.AfterFunc(timeout/2, p.view.Heal)
+		time.AfterFunc(timeout/5, p.view.Heal) // the session has more than a second left
 		tenure := p.try("b")
 		w.wantState(tenure, ownership.Held)
 		w.wantState(old, ownership.Held)
