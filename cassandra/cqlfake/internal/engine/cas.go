@@ -187,11 +187,7 @@ func (q *casRequest) holds() bool {
 		if rc.exists && !exists || rc.notExists && exists {
 			return false
 		}
-		// The server looks at them in no fixed order, so a fault in one shows or
-		// does not. Here it always does.
-		for _, c := range rc.checks {
-			c.checkNull()
-		}
+		slices.SortStableFunc(rc.checks, func(a, b check) int { return a.column.rank() - b.column.rank() })
 		for _, c := range rc.checks {
 			var v []byte
 			if r != nil {

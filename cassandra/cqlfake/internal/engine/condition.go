@@ -92,6 +92,8 @@ func (c check) holds(value []byte) bool {
 
 func (c check) compare(op string, value, with []byte) bool {
 	switch {
+	case with == nil && op != "=" && op != "!=":
+		panic(invalid("Invalid comparison with null for operator \"%s\"", op))
 	case with == nil:
 		return (value == nil) == (op == "=")
 	case value == nil:
@@ -100,11 +102,16 @@ func (c check) compare(op string, value, with []byte) bool {
 	return satisfies(op, c.column.typ.compare(value, with))
 }
 
-// checkNull refuses to order a value against null.
-func (c check) checkNull() {
-	if c.op != "=" && c.op != "!=" && c.op != "in" && c.values[0] == nil {
-		panic(invalid("Invalid comparison with null for operator \"%s\"", c.op))
+// rank is the place of the column's conditions among those of a row: the server
+// keeps them in a Java hash map of 16 buckets and stops at the first that does not
+// hold, which decides whether a fault in one shows.
+func (c *column) rank() int {
+	h := int32(1)
+	for i := len(c.name) - 1; i >= 0; i-- {
+		h = 31*h + int32(int8(c.name[i]))
 	}
+	h = 31 * (31 + h)
+	return int((uint32(h) ^ uint32(h)>>16) & 15)
 }
 
 func satisfies(op string, c int) bool {
