@@ -18,15 +18,27 @@ func (w word) is(keyword string) bool { return !w.quoted && w.text == keyword }
 
 // words returns the identifiers and keywords of a CQL text, in order, without
 // comments, literals and symbols.
-func words(cql string) []word {
-	var list []word
+func words(cql string) (list []word, comments bool) {
+	value := false // the next name is that of a marker, no column
+	add := func(w word) {
+		if !value {
+			list = append(list, w)
+		}
+		value = false
+	}
 	for i := 0; i < len(cql); {
 		rest := cql[i:]
 		c := rest[0]
 		switch {
 		case strings.HasPrefix(rest, "--"), strings.HasPrefix(rest, "//"):
-			i += upTo(rest, "\n")
+			comments = true
+			if n := strings.IndexAny(rest, "\r\n"); n >= 0 {
+				i += n + 1
+			} else {
+				i = len(cql)
+			}
 		case strings.HasPrefix(rest, "/*"):
+			comments = true
 			i += 2 + upTo(rest[2:], "*/")
 		case strings.HasPrefix(rest, "$$"):
 			i += 2 + upTo(rest[2:], "$$")
@@ -34,28 +46,28 @@ func words(cql string) []word {
 			n := closing(rest, c)
 			if c == '"' {
 				text := strings.TrimSuffix(rest[1:n], `"`)
-				list = append(list, word{text: strings.ReplaceAll(text, `""`, `"`), quoted: true})
+				add(word{text: strings.ReplaceAll(text, `""`, `"`), quoted: true})
 			}
 			i += n
 		case c == ':': // a named marker is no column
 			i++
-			for i < len(cql) && (letter(cql[i]) || digit(cql[i]) || cql[i] == '_') {
-				i++
-			}
+			value = true
 		case letter(c) || digit(c):
 			n := 1
 			for n < len(rest) && (letter(rest[n]) || digit(rest[n]) || rest[n] == '_') {
 				n++
 			}
 			if letter(c) { // else a number, or a part of a uuid
-				list = append(list, word{text: strings.ToLower(rest[:n])})
+				add(word{text: strings.ToLower(rest[:n])})
 			}
+			value = false
 			i += n
 		default:
+			value = value && (c == ' ' || c == '\t' || c == '\n' || c == '\r')
 			i++
 		}
 	}
-	return list
+	return list, comments
 }
 
 // upTo returns the length of s up to and including end, or of all of it.
@@ -119,10 +131,13 @@ func (t fencedTable) withoutName(list []word) []word {
 //     of the fence among them
 //   - DELETE of the whole partition, the fence included
 //   - any word that names a column of the fence
+//   - comments: where one ends is the server's to say, and a text that is read
+//     otherwise here than there can hide any of the above
 //
 // That all statements are of the writer's own partition, the server sees to.
 func checkStatement(cql string, t fencedTable) error {
-	list := t.withoutName(words(cql))
+	all, comments := words(cql)
+	list := t.withoutName(all)
 	index := func(keyword string) int { return slices.IndexFunc(list, func(w word) bool { return w.is(keyword) }) }
 	refuse := func(rule, remedy string) error {
 		shown := cql
@@ -133,6 +148,9 @@ func checkStatement(cql string, t fencedTable) error {
 	}
 	if len(list) == 0 || !list[0].is("insert") && !list[0].is("update") && !list[0].is("delete") {
 		return refuse("must be an INSERT, UPDATE or DELETE", "read with Query")
+	}
+	if comments {
+		return refuse("must have no comment", "put it into the program")
 	}
 	for i := index("using") + 1; i > 0 && i < len(list) && (list[i].is("ttl") || list[i].is("and") || list[i].is("timestamp")); i++ {
 		if !list[i].is("timestamp") {

@@ -24,7 +24,8 @@ func TestWords(t *testing.T) {
 		"É = fence_seq2": "[fence_seq2]",
 	} {
 		var got []string
-		for _, w := range words(cql) {
+		list, _ := words(cql)
+		for _, w := range list {
 			got = append(got, w.text)
 		}
 		if fmt.Sprint(got) != want {
@@ -78,7 +79,18 @@ func TestCheckStatement(t *testing.T) {
 		"DELETE fence FROM shard WHERE a = 1":                                      "name fence;",
 		"DELETE FROM shard WHERE a = 1":                                            "whole partition",
 		"DELETE FROM ks.shard WHERE a = 1 AND \"K\" = 2":                           "whole partition",
-		"DELETE FROM shard WHERE a = 'k' /* k */":                                  "whole partition",
+		"DELETE FROM shard WHERE a = 'k' /* k */":                                  "comment",
+		"/* audit */ INSERT INTO shard (a, k) VALUES (1, 2)":                       "comment",
+		"-- audit\nINSERT INTO shard (a, k) VALUES (1, 2)":                         "comment",
+		"INSERT/**/INTO shard (a, k) VALUES (1, 2)":                                "comment",
+		"UPDATE shard SET total = 1 --\r, fence = 1 \n WHERE a = 1":                "comment",
+		"UPDATE shard SET total = 1 //\r, fence_seq = 1 \n WHERE a = 1":            "comment",
+		"INSERT INTO shard --\r JSON '{}'":                                         "comment",
+		"DELETE --\rFROM shard WHERE a = 1":                                        "comment",
+		"DELETE FROM shard WHERE a = : k":                                          "whole partition",
+		"DELETE FROM shard WHERE a = :\"k\"":                                       "whole partition",
+		"INSERT INTO shard (a, k) VALUES (1, 2) USING TTL : x AND TIMESTAMP : y":   "TIMESTAMP",
+		"INSERT INTO shard (a, k) VALUES (1, 2) USING TTL :\"x\" AND TIMESTAMP 9":  "TIMESTAMP",
 		"DELETE FROM shard WHERE a = 1 IF k = 2":                                   "whole partition",
 	} {
 		err := checkStatement(cql, table)

@@ -179,10 +179,12 @@ var errPrepared = errors.New("prepared")
 func (f *Fence) prepare(ctx context.Context, r route, cql string) ([]gocql.ColumnInfo, error) {
 	return send(ctx, r, func(ctx context.Context) ([]gocql.ColumnInfo, error) {
 		var args []gocql.ColumnInfo
-		err := f.session.Bind(cql, func(q *gocql.QueryInfo) ([]any, error) {
+		b := f.session.NewBatch(gocql.UnloggedBatch).WithContext(ctx).RetryPolicy(nil)
+		b.Bind(cql, func(q *gocql.QueryInfo) ([]any, error) {
 			args = q.Args
 			return nil, errPrepared
-		}).WithContext(ctx).RetryPolicy(nil).Idempotent(false).Exec()
+		})
+		err := f.session.ExecuteBatch(b)
 		if errors.Is(err, errPrepared) {
 			err = nil
 		}

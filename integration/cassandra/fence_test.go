@@ -257,6 +257,8 @@ func TestFenceBadStatements(t *testing.T) {
 		{"no such column", []cassandra.Statement{cassandra.CQL("UPDATE " + ks + ".shard SET w = 'x' WHERE region = '" + f.region + "' AND n = 1 AND k = 1")}, []string{"statement 1"}},
 		{"both faults", []cassandra.Statement{cassandra.CQL("SELECT * FROM x"), cassandra.CQL("INSERT INTO " + ks + ".shard JSON '{}'")}, []string{"INSERT, UPDATE or DELETE", "JSON"}},
 		{"timestamp", []cassandra.Statement{cassandra.CQL("INSERT INTO " + ks + ".shard (region, n, k, v) VALUES ('" + f.region + "', 1, 1, 'x') USING TIMESTAMP 1")}, []string{"TIMESTAMP"}},
+		{"comment first", []cassandra.Statement{cassandra.CQL("/* audit */ INSERT INTO " + ks + ".shard (region, n, k, v) VALUES ('" + f.region + "', 1, 9, 'past the fence')")}, []string{"comment"}},
+		{"no blank after the verb, another table", []cassandra.Statement{cassandra.CQL("UPDATE\"" + ks + "\".other SET v = 'past the fence' WHERE region = '" + f.region + "' AND n = 1 AND k = 9")}, []string{""}},
 		{"whole partition", []cassandra.Statement{cassandra.CQL("DELETE FROM " + ks + ".shard WHERE region = '" + f.region + "' AND n = 1")}, []string{"whole partition"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
