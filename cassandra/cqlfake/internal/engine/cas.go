@@ -78,14 +78,12 @@ func (e *Engine) cas(r *Request, mods []*modPlan, scopes []*scope, isBatch bool)
 		all = append(all, m.writes(scopes[i], ts)...)
 	}
 	for _, w := range all {
-		// The server gives all but ranges the timestamp of the ballot; a range has that
-		// of an ordinary write.
+		// The server gives all the timestamp of the ballot, but in a batch the deletion
+		// of a range or a partition has that of an ordinary write, which is before. The
+		// client's own counts for neither.
 		w.retime(ts)
-		if w.kind == targetRange || w.kind == targetPartition && len(w.t.ck) > 0 {
+		if isBatch && (w.kind == targetRange || w.kind == targetPartition) {
 			w.ts = ts - 1
-			if r.Timestamp != nil {
-				w.ts = *r.Timestamp
-			}
 		}
 	}
 	for _, w := range all {
