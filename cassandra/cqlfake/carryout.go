@@ -83,7 +83,7 @@ func (j *job) login() answer {
 }
 
 func (j *job) register() answer {
-	known := []string{schemaEvent, "STATUS_CHANGE", "TOPOLOGY_CHANGE"}
+	known := []string{schemaEvent, statusEvent, topologyEvent}
 	for _, e := range j.events {
 		if !slices.Contains(known, strings.ToUpper(e)) {
 			return fail(protocolError("Invalid value '%s' for Type", e))
@@ -92,7 +92,10 @@ func (j *job) register() answer {
 	c := j.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.schema = c.schema || slices.ContainsFunc(j.events, func(e string) bool { return strings.EqualFold(e, schemaEvent) })
+	for _, e := range j.events {
+		c.schema = c.schema || strings.EqualFold(e, schemaEvent)
+		c.status = c.status || strings.EqualFold(e, statusEvent)
+	}
 	return answer{frame: finish(j.answer(opReady))}
 }
 

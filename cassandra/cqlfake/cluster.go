@@ -36,7 +36,8 @@ type Options struct {
 	// DataCenters of the nodes, in turn; empty: datacenter1 for all.
 	DataCenters []string
 	// Version is the release that the nodes claim to be: [Version50], which is the
-	// default, or [Version41].
+	// default, or [Version41]. It decides what the system tables have and show, and
+	// not how statements are carried out, which is as 5.0 does.
 	Version string
 	// Listen is the address of the first node, as 127.0.0.1:0, for TCP on loopback.
 	// The others follow on the next addresses (127.0.0.2 …) and the same port,

@@ -23,6 +23,7 @@ type conn struct {
 	user     string
 	keyspace string
 	schema   bool // wants schema events
+	status   bool // wants to know of nodes that stop and start
 }
 
 // state of a connection: what it may send next.
@@ -37,7 +38,12 @@ const (
 // writeTimeout ends a connection whose client has stopped reading.
 const writeTimeout = 10 * time.Second
 
-const schemaEvent = "SCHEMA_CHANGE"
+// The kinds of events. Nodes do not come and go, so there is never one of topology.
+const (
+	schemaEvent   = "SCHEMA_CHANGE"
+	statusEvent   = "STATUS_CHANGE"
+	topologyEvent = "TOPOLOGY_CHANGE"
+)
 
 func newConn(n *Node, nc net.Conn) *conn {
 	return &conn{node: n, nc: nc, r: bufio.NewReaderSize(nc, 16<<10), w: bufio.NewWriterSize(nc, 16<<10)}
@@ -45,10 +51,11 @@ func newConn(n *Node, nc net.Conn) *conn {
 
 func (c *conn) close() { _ = c.nc.Close() }
 
-func (c *conn) wantsSchema() bool {
+// wants reports whether the client has registered for an event.
+func (c *conn) wants(event string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.schema
+	return event == schemaEvent && c.schema || event == statusEvent && c.status
 }
 
 // serve reads requests until the connection ends.

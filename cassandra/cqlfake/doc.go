@@ -18,11 +18,12 @@
 //   - no batch log, no read repair, no compaction, no disk: a closed cluster
 //     forgets everything
 //   - no permissions: whoever may log in may do everything
-//   - no secondary index, view, trigger, function, aggregate of the user, user
-//     defined type, role, or ALTER KEYSPACE; a statement that it does not know is
-//     an error, and never a guess
+//   - no secondary index, view, trigger, function of the user, user-defined type,
+//     role or grant; no vector and no custom type; no writing to counters; no JSON,
+//     GROUP BY or CAST; no condition on a collection that is not frozen. A
+//     statement that it does not know is an error that says so, and never a guess
 //   - no versions 3 and 5 of the protocol, no compression, no TLS, no tracing, no
-//     warnings, no events but those of the schema
+//     warnings, and no events of topology
 //   - no limits on the size of batches and mutations, and none of the guardrails
 //
 // # Use

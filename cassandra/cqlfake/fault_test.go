@@ -74,7 +74,7 @@ func TestFaults(t *testing.T) {
 // retry repeats what fails while gocql connects again.
 func retry(t *testing.T, f func() error) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		err := f()
 		if err == nil {

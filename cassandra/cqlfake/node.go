@@ -90,20 +90,46 @@ func (n *Node) Disconnect() {
 }
 
 // Stop ends all connections to the node and lets no new one in, as if it were
-// down; over TCP they are closed as soon as they are made. Other nodes go on to
-// list it as their peer, and nobody gets an event. Start undoes it.
+// down; over TCP they are closed as soon as they are made. The other nodes go on to
+// list it as their peer, and tell the clients that want to know. Start undoes it.
 func (n *Node) Stop() {
 	n.setStopped(true)
 	n.Disconnect()
+	n.tellStatus("DOWN")
 }
 
 // Start undoes Stop.
-func (n *Node) Start() { n.setStopped(false) }
+func (n *Node) Start() {
+	n.setStopped(false)
+	n.tellStatus("UP")
+}
 
 func (n *Node) setStopped(stopped bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stopped = stopped
+}
+
+// tellStatus sends the clients of all nodes an event about this one.
+func (n *Node) tellStatus(change string) {
+	ip := n.addr.IP.To4()
+	if ip == nil {
+		ip = n.addr.IP
+	}
+	b := append(appendString(nil, change), byte(len(ip)))
+	n.cluster.tell(statusEvent, appendInt(append(b, ip...), n.addr.Port))
+}
+
+// tell sends an event to the clients that have registered for it.
+func (c *Cluster) tell(event string, contents []byte) {
+	b := finish(append(appendString(appendHeader(nil, -1, opEvent), event), contents...))
+	for _, n := range c.nodes {
+		for _, conn := range n.connections() {
+			if conn.wants(event) {
+				conn.send(b, true)
+			}
+		}
+	}
 }
 
 // Connections returns how many clients' connections the node has.
@@ -228,8 +254,6 @@ func (n *Node) find(id []byte) (*engine.Statement, error) {
 // schemaChanged tells clients, and drops what was prepared against the old schema.
 func (c *Cluster) schemaChanged(change engine.Change) {
 	c.version.Store(c.engine.Schema().Version)
-	event := appendString(appendHeader(nil, -1, opEvent), schemaEvent)
-	event = finish(appendChange(event, change))
 	for _, n := range c.nodes {
 		n.mu.Lock()
 		for id, s := range n.prepared {
@@ -238,10 +262,6 @@ func (c *Cluster) schemaChanged(change engine.Change) {
 			}
 		}
 		n.mu.Unlock()
-		for _, conn := range n.connections() {
-			if conn.wantsSchema() {
-				conn.send(event, true)
-			}
-		}
 	}
+	c.tell(schemaEvent, appendChange(nil, change))
 }

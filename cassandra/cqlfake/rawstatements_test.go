@@ -220,6 +220,20 @@ func TestUseAndEvents(t *testing.T) {
 	c.query("CREATE TABLE t (p int PRIMARY KEY)").isKind(t, int32(engine.SchemaChange))
 	other.receive()
 	other.query("SELECT * FROM t").isError(t, CodeInvalid, "")
+
+	for _, want := range []string{"DOWN", "UP"} {
+		if cluster.Node(1).Stop(); want == "UP" {
+			other.receive() // it was stopped again
+			cluster.Node(1).Start()
+		}
+		e := other.receive()
+		if event, status := e.body.string(), e.body.string(); e.op != opEvent || event != statusEvent || status != want {
+			t.Errorf("event %s %s", event, status)
+		}
+		if n, ip := e.body.byte(), e.body.take(4); n != 4 || !bytes.Equal(ip, cluster.Node(1).addr.IP.To4()) || e.body.int() != memoryPort {
+			t.Errorf("of %d, %v", n, ip)
+		}
+	}
 }
 
 // Requests that come together are all answered, each on its stream.
