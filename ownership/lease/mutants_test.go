@@ -66,7 +66,7 @@ var mutants = []mutant{
 	{"the lock-delay is forgotten", "death.go", []string{"o.deaths.record(id, o.clock.Now().Add(o.cfg.LockDelay))", "o.deaths.record(id, o.clock.Now())"}, "TestLockDelay"},
 	{"a claim replaces whatever is there", "../memory/store.go", []string{"ok != r.Found || ok && g.Attempt != r.Over", "ok != r.Found && false && g.Attempt != r.Over",
 		"if now.Fence != c.Fence {", "if false {"}, "TestClaimReplacesTheJudgedRowOnly"},
-	{"TokenFloor is ignored", "claim.go", []string{"max(b.fence, c.o.cfg.TokenFloor) + 1", "b.fence + 1"}, "TestTokenFloor"},
+	{"TokenFloor is ignored", "claim.go", []string{"c.o.cfg.TokenFloor) + 1", "0) + 1"}, "TestTokenFloor"},
 	{"a hint bears a verdict", "claim.go", []string{"if len(taken) > 0 && how == plainly {", "if false {"}, "TestOldHintIsNoVerdict"},
 	{"calls take their slots in any order", "many.go", []string{"slices.Sorted(slices.Values(resources))", "slices.Clone(resources)"}, "TestManyCrosswise"},
 	{"what a store refuses as invalid is tried for ever", "lease.go", []string{"case errors.Is(err, ownership.ErrInvalid):", "case false:"}, "TestInvalidForTheStore"},
