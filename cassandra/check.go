@@ -26,6 +26,7 @@ const (
 	Error
 )
 
+// String returns "warning" or "error".
 func (s Severity) String() string {
 	switch s {
 	case Warning:
@@ -38,8 +39,12 @@ func (s Severity) String() string {
 
 // Finding is one thing that is wrong.
 type Finding struct {
-	Severity    Severity
-	Subject     string // a node, a keyspace, a table, a field of Config
+	// Severity is Warning or Error.
+	Severity Severity
+	// Subject is what it is about: a node, a keyspace, a table, a field of Config.
+	Subject string
+	// Problem is what was found, Consequence what follows from it, and Remedy what
+	// to do. All three are for people.
 	Problem     string
 	Consequence string
 	Remedy      string
@@ -55,10 +60,14 @@ func (f Finding) Is(target error) bool { return target == ownership.ErrInvalid }
 
 // Node is one server, as it told of itself.
 type Node struct {
-	ID         string
-	Address    string
+	// ID is its host id, a UUID.
+	ID string
+	// Address is what it tells other nodes, without a port.
+	Address string
+	// DataCenter is the one that it is in.
 	DataCenter string
-	Version    string
+	// Version is its release, as 5.0.6.
+	Version string
 	// Settings are those of system_views.settings that matter here; nil where the
 	// node was not reached.
 	Settings map[string]string
@@ -68,8 +77,10 @@ type Node struct {
 
 // Report is the result of [Check].
 type Report struct {
-	Nodes    []Node
-	Findings []Finding // errors first
+	// Nodes are all that the cluster knows of, by address.
+	Nodes []Node
+	// Findings are what is wrong, errors first.
+	Findings []Finding
 	// Unchecked says what could not be looked at, and why.
 	Unchecked []string
 }
@@ -95,8 +106,12 @@ func (r Report) String() string {
 	for _, u := range r.Unchecked {
 		fmt.Fprintln(&b, "not checked: "+u)
 	}
-	if b.Len() == 0 {
-		return fmt.Sprintf("%d nodes, nothing to complain about\n", len(r.Nodes))
+	switch {
+	case b.Len() > 0:
+	case len(r.Nodes) == 0:
+		return "nothing was checked\n"
+	default:
+		return counted(len(r.Nodes), "node") + ", nothing to complain about\n"
 	}
 	return b.String()
 }
@@ -116,7 +131,9 @@ func (r *Report) add(s Severity, subject, problem, consequence, remedy string) {
 // reach most nodes, and names the rest in Unchecked.
 func Check(ctx context.Context, session *gocql.Session, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
-	if err := errors.Join(cfg.validateStore(session), cfg.Timing.Validate()); err != nil {
+	whole := cfg
+	whole.Owner = "check" // ours need not be set yet
+	if _, err := whole.build(session); err != nil {
 		return Report{}, fmt.Errorf("cassandra.Check: %w", err)
 	}
 	a := newAdmin(session, cfg)
@@ -263,7 +280,7 @@ func (a *admin) checkKeyspace(r *Report, s seen) {
 		}
 		deciding += byDC[dc]
 		if n := byDC[dc]; n > 0 && nodes[dc] < n/2+1 {
-			r.add(Error, subject, fmt.Sprintf("it asks for %d replicas%s, where there are %d nodes", n, in(dc), nodes[dc]),
+			r.add(Error, subject, fmt.Sprintf("it asks for %s%s and finds %s", counted(n, "replica"), in(dc), counted(nodes[dc], "node")),
 				"no quorum can ever answer", "lower the replication or add nodes")
 		}
 	}
@@ -285,6 +302,14 @@ func (a *admin) checkKeyspace(r *Report, s seen) {
 	case deciding == 2:
 		r.add(Warning, subject, "it has two replicas", "both must be up: two are no safer than one against an outage", "use 3")
 	}
+}
+
+// counted writes a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func in(dc string) string {

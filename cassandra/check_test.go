@@ -76,7 +76,7 @@ func TestCheckKeyspace(t *testing.T) {
 		{"one is accepted", simple("1"), nodesIn("a"), func(c *Config) { c.AllowSingleReplica = true }, nil},
 		{"one full, one transient", network("a", "2/1"), nodesIn("a", "a"), nil, map[string]Severity{"one replica": Error}},
 		{"two", network("a", "2"), nodesIn("a", "a"), nil, map[string]Severity{"two replicas": Warning}},
-		{"no quorum of nodes", network("a", "3"), nodesIn("a"), nil, map[string]Severity{"3 replicas in a, where there are 1 nodes": Error}},
+		{"no quorum of nodes", network("a", "3"), nodesIn("a"), nil, map[string]Severity{"3 replicas in a and finds 1 node": Error}},
 		{"two data centres", network("a", "3", "b", "3"), six, nil, map[string]Severity{"6 replicas in 2 data centres": Warning}},
 		{"local", network("a", "3", "b", "3"), six, local, nil},
 		{"local, one there", network("a", "1", "b", "3"), six, local, map[string]Severity{"one replica": Error}},
@@ -150,6 +150,16 @@ func TestCheckTable(t *testing.T) {
 	}
 	if (Report{Nodes: nodesIn("a")}).Err() != nil {
 		t.Error("nothing found, and yet an error")
+	}
+	for want, r := range map[string]Report{
+		"nothing was checked\n":                  {},
+		"1 node, nothing to complain about\n":    {Nodes: nodesIn("a")},
+		"2 nodes, nothing to complain about\n":   {Nodes: nodesIn("a", "a")},
+		"not checked: clocks of node 10.0.0.1\n": {Unchecked: []string{"clocks of node 10.0.0.1"}},
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -81,6 +81,7 @@ func (b Buckets) of(resource string) string {
 	return fmt.Sprintf("bucket-%d-of-%d", h.Sum64()%uint64(b), int(b))
 }
 
+// String writes the number, and what 0 means.
 func (b Buckets) String() string {
 	if b.perResource() {
 		return "0 (one for each resource)"
@@ -93,7 +94,9 @@ func (c Config) withDefaults() Config {
 	if c.Serial == 0 {
 		c.Serial = gocql.Serial
 	}
-	c.Timing.Granularity = max(c.Timing.Granularity, granularity)
+	if c.Timing.Granularity >= 0 { // a negative one is a fault to report
+		c.Timing.Granularity = max(c.Timing.Granularity, granularity)
+	}
 	c.Timing = c.Timing.WithDefaults()
 	return c
 }
@@ -147,6 +150,16 @@ func (c Config) validateLayout() error {
 	return errors.Join(faults...)
 }
 
+// build makes what New returns, or reports every fault of c. It asks the cluster
+// nothing, and leaves nothing running.
+func (c Config) build(session *gocql.Session) (*lease.Ownership, error) {
+	own, err := lease.New(lease.Config{
+		Store: newStore(session, c), Owner: c.Owner, Timing: c.Timing, Hooks: c.Hooks,
+		PollEvery: c.PollEvery, AuditEvery: c.AuditEvery, TokenFloor: c.TokenFloor, LockDelay: c.LockDelay,
+	})
+	return own, errors.Join(c.validateStore(session), errors.Unwrap(err))
+}
+
 // New returns an [ownership.Ownership] kept in Cassandra. session is the user's,
 // and stays theirs: it must be open until Close of the result has returned. Open
 // it with [Connect], or from a configuration that went through [Configure]; that
@@ -157,12 +170,8 @@ func (c Config) validateLayout() error {
 // [CreateSchema]. [Check] looks closer, at every node.
 func New(ctx context.Context, session *gocql.Session, cfg Config) (*lease.Ownership, error) {
 	cfg = cfg.withDefaults()
-	s := newStore(session, cfg)
-	own, err := lease.New(lease.Config{
-		Store: s, Owner: cfg.Owner, Timing: cfg.Timing, Hooks: cfg.Hooks,
-		PollEvery: cfg.PollEvery, AuditEvery: cfg.AuditEvery, TokenFloor: cfg.TokenFloor, LockDelay: cfg.LockDelay,
-	})
-	if err = errors.Join(cfg.validateStore(session), errors.Unwrap(err)); err != nil {
+	own, err := cfg.build(session)
+	if err != nil {
 		return nil, fmt.Errorf("cassandra.New: %w", err)
 	}
 	if err := verify(ctx, session, cfg); err != nil {

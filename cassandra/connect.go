@@ -31,6 +31,13 @@ const reconnectEvery = 5 * time.Second
 // retries, they carry themselves. Use a configuration for one session only, as
 // gocql demands of every host selection policy.
 func Configure(cluster *gocql.ClusterConfig, cfg Config) error {
+	if err := configure(cluster, cfg); err != nil {
+		return fmt.Errorf("cassandra.Configure: %w", err)
+	}
+	return nil
+}
+
+func configure(cluster *gocql.ClusterConfig, cfg Config) error {
 	cfg = cfg.withDefaults()
 	faults := []error{cfg.validateLayout(), cfg.Timing.Validate()}
 	if cluster == nil {
@@ -39,7 +46,7 @@ func Configure(cluster *gocql.ClusterConfig, cfg Config) error {
 		faults = append(faults, ownership.Invalid("ProtoVersion", cluster.ProtoVersion, "must be 4", "leave it 0"))
 	}
 	if err := errors.Join(faults...); err != nil {
-		return fmt.Errorf("cassandra.Configure: %w", err)
+		return err
 	}
 	cluster.ProtoVersion = 4
 	cluster.PoolConfig.HostSelectionPolicy = newHostPolicy(cfg.DataCenter, cluster.PoolConfig.HostSelectionPolicy)
@@ -65,8 +72,8 @@ func Connect(ctx context.Context, cluster *gocql.ClusterConfig, cfg Config) (*go
 	} else {
 		*own = *cluster
 	}
-	if err := Configure(own, cfg); err != nil {
-		return nil, err
+	if err := configure(own, cfg); err != nil {
+		return nil, fmt.Errorf("cassandra.Connect: %w", err)
 	}
 	opened := make(chan *gocql.Session, 1)
 	session, err := guard(ctx, func(context.Context) (*gocql.Session, error) {
@@ -98,6 +105,8 @@ func explainConnect(err error) error {
 		return fmt.Errorf("the login failed: %w; check the user and password of the cluster's Authenticator", err)
 	case errors.Is(err, gocql.ErrNoConnectionsStarted): // a node answered before
 		return fmt.Errorf("no node lets this session in: %w; check that the keyspace exists, if ClusterConfig.Keyspace names one", err)
+	case strings.Contains(text, "failed to resolve any of the provided hostnames"):
+		return fmt.Errorf("no address can be resolved: %w; check how the hosts are spelled, and the name server", err)
 	case strings.Contains(text, "unable to dial") || strings.Contains(text, "connection refused") ||
 		strings.Contains(text, "unable to connect") || strings.Contains(text, "i/o timeout"):
 		return fmt.Errorf("no node answers: %w; check that Cassandra is up and the addresses are right", err)

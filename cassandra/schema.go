@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,9 +24,13 @@ const gcGrace = time.Hour
 
 // CreateSchema creates the tables, and the keyspace too if cfg.Replication says
 // how, and stores what all processes must agree on: Serial, DataCenter, Buckets
-// and the format version. Of cfg it looks at these and Keyspace. What is there
+// and the format version. Of cfg it looks at these, Keyspace and TokenFloor. What is there
 // already is left as it is; if it does not agree with cfg, that is an error, as
 // it would be of [New].
+//
+// A tenure_ownership that is gone from a keyspace that was set up before is not
+// created again, for its tokens would start from 1, unless cfg.TokenFloor says
+// above what they go on.
 //
 // It can be called again, and by many processes at once: with sessions from
 // [Connect] all of them send their changes through one node, which puts them in
@@ -81,12 +86,18 @@ func (a *admin) create(ctx context.Context) error {
 		if len(a.cfg.Replication) == 0 {
 			return ownership.Invalid("keyspace "+a.cfg.Keyspace, "missing", "must exist, or Replication must say how to create it", "set Replication, by data centre")
 		}
+		if err := a.checkReplication(s.nodes); err != nil {
+			return err
+		}
 		s.keyspace = a.cfg.keyspaceToBe()
 		ddl = append(ddl, createKeyspace(a.cfg.Keyspace, a.cfg.Replication))
 	}
 	var r Report
 	if a.checkKeyspace(&r, s); r.Err() != nil {
 		return r.Err() // before anything is half done
+	}
+	if err := a.checkTokens(ctx, s); err != nil {
+		return err
 	}
 	for name, create := range createTables(a.cfg.Keyspace, s.oldest()) {
 		if _, ok := s.tables[name]; !ok {
@@ -111,6 +122,52 @@ func (a *admin) create(ctx context.Context) error {
 		return err
 	}
 	return a.verify(ctx)
+}
+
+// checkReplication compares Replication with the nodes that there are: the server
+// takes a factor above their number, and no statement at ALL can then succeed.
+func (a *admin) checkReplication(nodes []Node) error {
+	in := map[string]int{}
+	for _, n := range nodes {
+		in[n.DataCenter]++
+	}
+	var faults []error
+	for _, dc := range slices.Sorted(maps.Keys(a.cfg.Replication)) {
+		switch n := a.cfg.Replication[dc]; {
+		case len(nodes) == 0 || n <= in[dc]: // none: they are not known
+		case in[dc] == 0:
+			faults = append(faults, ownership.Invalid("Replication", fmt.Sprintf("%q: %d", dc, n), "must name data centres that have nodes",
+				"there are "+strings.Join(slices.Sorted(maps.Keys(in)), ", ")))
+		default:
+			faults = append(faults, ownership.Invalid("Replication", fmt.Sprintf("%q: %d", dc, n),
+				fmt.Sprintf("must be at most %d, the number of nodes there", in[dc]), "lower it, or add nodes first"))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkTokens refuses to begin anew where tokens have been granted. The meta row
+// is written after all tables were made, so who finds the row and no
+// tenure_ownership looks once more: another process may have made both between.
+func (a *admin) checkTokens(ctx context.Context, s seen) error {
+	_, meta := s.tables[MetaTable]
+	_, owned := s.tables[OwnershipTable]
+	if !meta || owned || a.cfg.TokenFloor > 0 {
+		return nil
+	}
+	switch _, err := a.readMeta(ctx); {
+	case errors.Is(err, errNoAgreement):
+		return nil // CreateSchema has not got that far
+	case err != nil:
+		return err
+	}
+	if _, found, err := a.lookTable(ctx, a.cfg.Keyspace, OwnershipTable, s.oldest()); err != nil || found {
+		return err
+	}
+	return Finding{Severity: Error, Subject: fmt.Sprintf("table %s.%s", a.cfg.Keyspace, OwnershipTable),
+		Problem:     "it does not exist, though the keyspace was set up before",
+		Consequence: "its tokens are lost and would start again from 1",
+		Remedy:      "set TokenFloor above the highest token of any fenced table, or restore it"}
 }
 
 // execute sends a statement that changes the schema. All of them go the same way,
