@@ -57,6 +57,7 @@ func TestNewRefusesBadInput(t *testing.T) {
 		"TTL of half seconds":  {func(c *Config) { c.Timing.TTL = 2500 * time.Millisecond }, "Timing.TTL"},
 		"TTL too short":        {func(c *Config) { c.Timing.TTL = time.Second }, "Timing.TTL"},
 		"enormous TTL":         {func(c *Config) { c.Timing.TTL = 1000 * time.Hour }, "at most"},
+		"negative granularity": {func(c *Config) { c.Timing.Granularity = -1 }, "Timing.Granularity is -1ns"},
 		"contradicting times":  {func(c *Config) { c.Timing.RenewEvery = 10 * time.Second }, "two lost renewals"},
 		"too many buckets":     {func(c *Config) { c.Buckets = MaxBuckets + 1 }, "Buckets"},
 		"data centre, SERIAL":  {func(c *Config) { c.DataCenter = "dc1" }, "DataCenter"},
@@ -83,18 +84,34 @@ func TestOthersRefuseBadInput(t *testing.T) {
 	wantFaults(t, Migrate(t.Context(), nil, bad), "session", "Keyspace", "Buckets")
 	_, err := Check(t.Context(), nil, bad)
 	wantFaults(t, err, "session", "Keyspace", "Buckets")
+	// Check finds what New refuses, but for the owner, who need not have a name yet.
+	fine := Config{Keyspace: "ks"}
+	fine.Timing.TTL, fine.PollEvery, fine.AuditEvery, fine.TokenFloor, fine.LockDelay = 2500*time.Millisecond, -1, -1, -1, -1
+	_, err = Check(t.Context(), &gocql.Session{}, fine)
+	wantFaults(t, err, "Timing.TTL is 2.5s", "PollEvery", "AuditEvery", "TokenFloor", "LockDelay")
+	if strings.Contains(err.Error(), "owner") {
+		t.Errorf("Check asks for an owner: %v", err)
+	}
+	fine = Config{Keyspace: "ks", Timing: ownership.Timing{Granularity: -1}}
+	_, err = Check(t.Context(), &gocql.Session{}, fine)
+	wantFaults(t, err, "Timing.Granularity is -1ns: it must not be negative")
+	wantFaults(t, Configure(gocql.NewCluster(), fine), "Timing.Granularity")
 	_, err = NewStore(nil, bad)
 	wantFaults(t, err, "session", "Keyspace", "Buckets")
 	_, err = Connect(t.Context(), nil, bad)
-	wantFaults(t, err, "cluster is nil", "Keyspace", "Buckets")
+	wantFaults(t, err, "cassandra.Connect: ", "cluster is nil", "Keyspace", "Buckets")
 	cluster := gocql.NewCluster()
 	cluster.ProtoVersion = 5
-	wantFaults(t, Configure(cluster, bad), "ProtoVersion is 5", "Keyspace")
+	wantFaults(t, Configure(cluster, bad), "cassandra.Configure: ", "ProtoVersion is 5", "Keyspace")
 	if cluster.PoolConfig.HostSelectionPolicy != nil {
 		t.Error("a refused configuration was changed")
 	}
 	_, err = NewFence(t.Context(), nil, FenceConfig{Keyspace: "k", Table: "a.b", RequestTimeout: time.Nanosecond})
 	wantFaults(t, err, "session", "Table", "RequestTimeout")
+	for _, ours := range []string{SessionTable, OwnershipTable, MetaTable} {
+		_, err = NewFence(t.Context(), &gocql.Session{}, FenceConfig{Keyspace: "k", Table: ours})
+		wantFaults(t, err, `Table is "`+ours+`": it must be a table of yours; that one is kept by this package`)
+	}
 }
 
 func TestConfigure(t *testing.T) {

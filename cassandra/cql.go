@@ -12,6 +12,7 @@ import (
 type word struct {
 	text   string
 	quoted bool
+	dotted bool // it follows a dot
 }
 
 func (w word) is(keyword string) bool { return !w.quoted && w.text == keyword }
@@ -20,11 +21,13 @@ func (w word) is(keyword string) bool { return !w.quoted && w.text == keyword }
 // comments, literals and symbols.
 func words(cql string) (list []word, comments bool) {
 	value := false // the next name is that of a marker, no column
+	dot := false   // the next name follows a dot
 	add := func(w word) {
+		w.dotted = dot
 		if !value {
 			list = append(list, w)
 		}
-		value = false
+		value, dot = false, false
 	}
 	for i := 0; i < len(cql); {
 		rest := cql[i:]
@@ -51,7 +54,7 @@ func words(cql string) (list []word, comments bool) {
 			i += n
 		case c == ':': // a named marker is no column
 			i++
-			value = true
+			value, dot = true, false
 		case letter(c) || digit(c):
 			n := 1
 			for n < len(rest) && (letter(rest[n]) || digit(rest[n]) || rest[n] == '_') {
@@ -60,10 +63,11 @@ func words(cql string) (list []word, comments bool) {
 			if letter(c) { // else a number, or a part of a uuid
 				add(word{text: strings.ToLower(rest[:n])})
 			}
-			value = false
+			value, dot = false, false
 			i += n
 		default:
-			value = value && (c == ' ' || c == '\t' || c == '\n' || c == '\r')
+			blank := c == ' ' || c == '\t' || c == '\n' || c == '\r'
+			value, dot = value && blank, c == '.' || dot && blank
 			i++
 		}
 	}
@@ -111,15 +115,26 @@ type fencedTable struct {
 	clustering     []string
 }
 
-// withoutName drops the table's name, which may be a word of the fence's.
-func (t fencedTable) withoutName(list []word) []word {
+// target returns the name of the table that a statement is on, and the other
+// words: a table may be called like a column of the fence. The keyspace is empty
+// where the statement names none.
+func target(list []word) (keyspace, table string, others []word) {
 	i := slices.IndexFunc(list, func(w word) bool { return w.is("into") || w.is("from") || w.is("update") }) + 1
-	for _, name := range []string{t.keyspace, t.name} {
-		if i > 0 && i < len(list) && list[i].text == name {
-			list = slices.Delete(list, i, i+1)
-		}
+	if i == 0 || i == len(list) {
+		return "", "", list
 	}
-	return list
+	end := i + 1
+	if end < len(list) && list[end].dotted {
+		keyspace = list[i].text
+		end++
+	}
+	table = list[end-1].text
+	return keyspace, table, slices.Delete(list, i, end)
+}
+
+// notFenced refuses a statement on another table.
+func notFenced(name, fenced string) error {
+	return ownership.Invalid("table", name, "must be "+fenced+", the fenced one", "one write is one atomic step in one partition")
 }
 
 // checkStatement refuses what would get past the fence, or take it down, although
@@ -131,13 +146,14 @@ func (t fencedTable) withoutName(list []word) []word {
 //     of the fence among them
 //   - DELETE of the whole partition, the fence included
 //   - any word that names a column of the fence
+//   - another table, which the server may not even have
 //   - comments: where one ends is the server's to say, and a text that is read
 //     otherwise here than there can hide any of the above
 //
 // That all statements are of the writer's own partition, the server sees to.
 func checkStatement(cql string, t fencedTable) error {
 	all, comments := words(cql)
-	list := t.withoutName(all)
+	keyspace, table, list := target(all)
 	index := func(keyword string) int { return slices.IndexFunc(list, func(w word) bool { return w.is(keyword) }) }
 	refuse := func(rule, remedy string) error {
 		shown := cql
@@ -151,6 +167,13 @@ func checkStatement(cql string, t fencedTable) error {
 	}
 	if comments {
 		return refuse("must have no comment", "put it into the program")
+	}
+	if table != "" && (table != t.name || keyspace != "" && keyspace != t.keyspace) {
+		name := table
+		if keyspace != "" {
+			name = keyspace + "." + table
+		}
+		return notFenced(name, t.keyspace+"."+t.name)
 	}
 	for i := index("using") + 1; i > 0 && i < len(list) && (list[i].is("ttl") || list[i].is("and") || list[i].is("timestamp")); i++ {
 		if !list[i].is("timestamp") {

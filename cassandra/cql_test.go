@@ -59,12 +59,21 @@ func TestCheckStatement(t *testing.T) {
 		"UPDATE shard SET timestamp = 1, json = 'x' WHERE a = 1 AND k = 2",
 		"UPDATE shard USING TTL 5 SET timestamp = 1 WHERE a = 1 AND k = 2",
 		"UPDATE shard SET v = :fence WHERE a = 1 AND k = 2",
+		"UPDATE KS . \"shard\" SET v = 1.5 WHERE a = 1 AND k = 2",
+		"DELETE shard FROM ks.shard WHERE a = 1 AND k = 2",
 	} {
 		if err := checkStatement(cql, table); err != nil {
 			t.Errorf("%s\n  %v", cql, err)
 		}
 	}
 	for cql, want := range map[string]string{
+		"INSERT INTO app.other (a, k) VALUES (1, 2)":     "table is app.other: it must be ks.shard",
+		"INSERT INTO other (a, k) VALUES (1, 2)":         "table is other: it must be ks.shard",
+		"UPDATE app . shard SET v = 1 WHERE a = 1":       "table is app.shard: it must be ks.shard",
+		"UPDATE \"Shard\" SET v = 1 WHERE a = 1":         "table is Shard: it must be ks.shard",
+		"DELETE shard FROM ks.other WHERE a = 1":         "table is ks.other: it must be ks.shard",
+		"INSERT INTO shard . \"fence\" (a) VALUES (1.5)": "table is shard.fence",
+		"UPDATE shard SET v = ks.fence WHERE a = 1":      "name fence;",
 		"":                            "INSERT, UPDATE or DELETE",
 		"SELECT * FROM shard":         "INSERT, UPDATE or DELETE",
 		"TRUNCATE shard":              "INSERT, UPDATE or DELETE",

@@ -29,7 +29,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer own.Close(ctx)
+	defer own.Close(context.WithoutCancel(ctx)) // bounded by Timing.Drain
 	shards, err := cassandra.NewFence(ctx, session, cassandra.FenceConfig{Keyspace: "app", Table: "shard"})
 	if err != nil {
 		log.Fatal(err)
@@ -127,7 +127,7 @@ func ExampleConfigure() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer own.Close(context.Background())
+	defer own.Close(context.Background()) // bounded by Timing.Drain
 }
 
 // AddColumns returns CQL; the table needs a clustering column.

@@ -108,6 +108,10 @@ func (c FenceConfig) validate(session *gocql.Session) error {
 	if !keyspaceName.MatchString(c.Table) {
 		faults = append(faults, ownership.Invalid("Table", fmt.Sprintf("%.60q", c.Table), "must be 1 to 48 letters, digits and underscores", "name the table to fence"))
 	}
+	switch c.Table {
+	case SessionTable, OwnershipTable, MetaTable:
+		faults = append(faults, ownership.Invalid("Table", fmt.Sprintf("%q", c.Table), "must be a table of yours", "that one is kept by this package"))
+	}
 	if c.RequestTimeout < time.Millisecond || c.RequestTimeout > ownership.MaxTTL {
 		faults = append(faults, ownership.Invalid("RequestTimeout", c.RequestTimeout, fmt.Sprintf("must be from 1ms to %v", ownership.MaxTTL), "leave it 0 for 2s"))
 	}
@@ -128,6 +132,11 @@ func (f *Fence) examine(ctx context.Context) error {
 		return err
 	}
 	if !found {
+		if k, err := a.lookKeyspace(ctx); err != nil {
+			return err
+		} else if !k.found {
+			return ownership.Invalid("keyspace "+f.cfg.Keyspace, "missing", "must exist", "create it, or correct FenceConfig.Keyspace")
+		}
 		return ownership.Invalid(name, "missing", "must exist", "create it, with the columns that AddColumns names")
 	}
 	var faults []error
@@ -166,7 +175,7 @@ func (f *Fence) examine(ctx context.Context) error {
 			break
 		}
 	}
-	return explain(err)
+	return explainInput(err)
 }
 
 func (f *Fence) name() string { return f.cfg.Keyspace + "." + f.cfg.Table }
@@ -216,7 +225,7 @@ func Bound(q *gocqlx.Queryx) Statement {
 // check looks at a statement as far as that is possible without the server.
 func (s Statement) check(t fencedTable) error {
 	if s.err != nil {
-		return s.err
+		return &inputError{s.err}
 	}
 	return checkStatement(s.text, t)
 }
@@ -241,7 +250,7 @@ func (w *Writer) examineStatements(ctx context.Context, stmts []Statement) error
 			err = w.examineValues(ctx, s) // through another node
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("statement %d: %w", i+1, explain(err)))
+			faults = append(faults, fmt.Errorf("statement %d: %w", i+1, explainInput(err)))
 		}
 	}
 	return errors.Join(faults...)
@@ -255,14 +264,14 @@ func (w *Writer) examineValues(ctx context.Context, s Statement) error {
 		return err
 	}
 	if len(args) != len(s.args) {
-		return ownership.Invalid("number of values", len(s.args), fmt.Sprintf("must be %d, as many as the statement has markers", len(args)), "")
+		return &inputError{fmt.Errorf("it has %s and got %s; give one value for each marker", counted(len(args), "marker"), counted(len(s.args), "value"))}
 	}
 	for i, c := range args {
 		if c.Keyspace != w.f.cfg.Keyspace || c.Table != w.f.cfg.Table {
-			return ownership.Invalid("table", c.Keyspace+"."+c.Table, "must be "+w.f.name()+", the fenced one", "one write is one atomic step in one partition")
+			return notFenced(c.Keyspace+"."+c.Table, w.f.name())
 		}
 		if _, err := marshal(c.TypeInfo, s.args[i]); err != nil {
-			return fmt.Errorf("value of %s: %w", c.Name, err)
+			return &inputError{fmt.Errorf("value of %s: %w", c.Name, err)}
 		}
 	}
 	return nil
@@ -283,7 +292,7 @@ func marshal(t gocql.TypeInfo, v any) (b []byte, err error) {
 func (f *Fence) partition(key []any) (values, route, error) {
 	if len(key) != len(f.keys) {
 		return nil, route{}, ownership.Invalid("partition key", fmt.Sprintf("%v", key),
-			fmt.Sprintf("must have %d values: %s", len(f.keys), strings.Join(f.keys, ", ")), "")
+			fmt.Sprintf("must have %s: %s", counted(len(f.keys), "value"), strings.Join(f.keys, ", ")), "")
 	}
 	v := values{}
 	var faults []error
@@ -294,6 +303,8 @@ func (f *Fence) partition(key []any) (values, route, error) {
 			faults = append(faults, ownership.Invalid(f.keys[i], fmt.Sprintf("%v (%T)", k, k), "must be "+f.types[i].Type().String(), err.Error()))
 		case b == nil:
 			faults = append(faults, ownership.Invalid(f.keys[i], "null", "must not be null, as a part of the partition key", ""))
+		case len(b) == 0 && len(f.keys) == 1: // the server takes an empty part, but no empty key
+			faults = append(faults, ownership.Invalid(f.keys[i], "empty", "must not be empty, as the whole partition key", ""))
 		}
 		v[keyParam(i)] = k
 	}

@@ -135,6 +135,26 @@ func explain(err error) error {
 	return err
 }
 
+// inputError marks bad input that the server or the driver noticed: it matches
+// [ownership.ErrInvalid], and unwraps to their error.
+type inputError struct{ err error }
+
+func (e *inputError) Error() string        { return e.err.Error() }
+func (e *inputError) Unwrap() error        { return e.err }
+func (e *inputError) Is(target error) bool { return target == ownership.ErrInvalid }
+
+// explainInput does what explain does, for statements on a table of the user's,
+// where what the server calls invalid is their input, and CreateSchema no remedy.
+func explainInput(err error) error {
+	var marshal gocql.MarshalError
+	var request gocql.RequestError
+	if errors.As(err, &marshal) || errors.As(err, &request) &&
+		(request.Code() == gocql.ErrCodeInvalid || request.Code() == gocql.ErrCodeSyntax) {
+		return &inputError{err}
+	}
+	return explain(err)
+}
+
 // missing recognises the server's words for a keyspace or table that is not there.
 func missing(message string) bool {
 	m := strings.ToLower(message)

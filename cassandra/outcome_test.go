@@ -99,8 +99,10 @@ func TestClassify(t *testing.T) {
 			if got := classify(err); got != c.want {
 				t.Errorf("%T %v: %v, want %v", c.err, err, got, c.want)
 			}
-			if e := explain(err); !errors.Is(e, err) {
-				t.Errorf("%v loses %v", e, err)
+			for _, e := range []error{explain(err), explainInput(err)} {
+				if !errors.Is(e, err) || classify(e) != c.want || blameFor(e) != blameFor(err) {
+					t.Errorf("%v loses %v, or what that tells", e, err)
+				}
 			}
 		}
 	}
@@ -157,6 +159,7 @@ func TestExplain(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"gocql: unable to create session: unable to discover protocol version: Provided username x and/or password are incorrect":    "the login failed",
+		"gocql: unable to create session: failed to resolve any of the provided hostnames":                                           "no address can be resolved",
 		"gocql: unable to create session: unable to discover protocol version: dial tcp 127.0.0.1:9042: connect: connection refused": "no node answers",
 	} {
 		if got := explainConnect(errors.New(text)).Error(); !strings.Contains(got, want) {
@@ -165,5 +168,30 @@ func TestExplain(t *testing.T) {
 	}
 	if got := explainConnect(gocql.ErrNoConnectionsStarted).Error(); !strings.Contains(got, "keyspace exists") {
 		t.Errorf("%q: want it to mention the keyspace", got)
+	}
+}
+
+// What the server or the driver calls bad input of the user's is ErrInvalid, and
+// nothing else is. CreateSchema does not help a table of theirs.
+func TestExplainInput(t *testing.T) {
+	for _, err := range []error{
+		serverError{gocql.ErrCodeInvalid, "unconfigured table ledger"},
+		serverError{gocql.ErrCodeSyntax, "line 1"},
+		gocql.MarshalError("no"),
+	} {
+		if got := explainInput(err); !errors.Is(got, ownership.ErrInvalid) || strings.Contains(got.Error(), "CreateSchema") {
+			t.Errorf("%v; want bad input", got)
+		}
+	}
+	for _, err := range []error{
+		serverError{gocql.ErrCodeUnauthorized, "x"}, serverError{gocql.ErrCodeOverloaded, "x"}, serverError{gocql.ErrCodeServer, "x"},
+		unavailable(gocql.Quorum), gocql.ErrSessionClosed, context.Canceled, io.EOF,
+	} {
+		if got := explainInput(err); errors.Is(got, ownership.ErrInvalid) {
+			t.Errorf("%v is no bad input", got)
+		}
+	}
+	if explainInput(nil) != nil {
+		t.Error("nil is no error")
 	}
 }

@@ -137,6 +137,9 @@ func (w *Writer) write(ctx context.Context, stmts []Statement) (fence.Verdict, e
 	if err := w.held(); err != nil {
 		return fence.NotApplied, err // without a look at the server
 	}
+	if ctx.Err() != nil {
+		return fence.NotApplied, endOf(ctx)
+	}
 	if err := w.examineStatements(ctx, stmts); err != nil {
 		return fence.NotApplied, err
 	}

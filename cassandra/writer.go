@@ -140,7 +140,7 @@ func (w *Writer) Stamp() fence.Stamp { return w.stamp }
 // statements may have been applied, or may yet be. [Writer.Settle] goes on asking;
 // until it has an answer, the writer takes no other write.
 func (w *Writer) Write(ctx context.Context, stmts ...Statement) (fence.Verdict, error) {
-	return w.inTurn(ctx, func() (fence.Verdict, error) {
+	return w.inTurn(ctx, fence.NotApplied, func() (fence.Verdict, error) {
 		if w.pending != nil {
 			return w.tell(fence.NotApplied, fmt.Errorf("%w: call Settle", ErrUnsettled))
 		}
@@ -154,7 +154,7 @@ func (w *Writer) Write(ctx context.Context, stmts ...Statement) (fence.Verdict, 
 // held, which never applies them twice; after a few tries it makes sure instead
 // that they are not applied. Before the first write it is Accepted.
 func (w *Writer) Settle(ctx context.Context) (fence.Verdict, error) {
-	return w.inTurn(ctx, func() (fence.Verdict, error) {
+	return w.inTurn(ctx, fence.Unknown, func() (fence.Verdict, error) {
 		if w.pending != nil {
 			w.verdict, w.err = w.tell(w.settle(ctx))
 		}
@@ -181,12 +181,21 @@ func (w *Writer) Query(ctx context.Context, cql string, args ...any) *gocql.Quer
 		PageSize(0) // pages are not one snapshot
 }
 
-// inTurn runs f when nobody else writes.
-func (w *Writer) inTurn(ctx context.Context, f func() (fence.Verdict, error)) (fence.Verdict, error) {
+// inTurn runs f when nobody else writes. late is the verdict if ctx ends before:
+// a call that only asks may not say that nothing was applied.
+func (w *Writer) inTurn(ctx context.Context, late fence.Verdict, f func() (fence.Verdict, error)) (fence.Verdict, error) {
 	select {
-	case w.turn <- struct{}{}:
-	case <-ctx.Done():
-		return fence.NotApplied, fmt.Errorf("writing to %s: waiting for the write before: %w", w.where, endOf(ctx))
+	case w.turn <- struct{}{}: // even if ctx has ended: there is nothing to wait for
+	default:
+		select {
+		case w.turn <- struct{}{}:
+		case <-ctx.Done():
+			err := endOf(ctx)
+			if late == fence.Unknown {
+				err = unknown(nil, err)
+			}
+			return late, fmt.Errorf("writing to %s: waiting for the write before: %w", w.where, err)
+		}
 	}
 	defer func() { <-w.turn }()
 	return f()
@@ -237,7 +246,7 @@ func (s *served) change(ctx context.Context, stmts ...statement) reply {
 	ctx, cancel := context.WithTimeout(ctx, s.f.cfg.RequestTimeout)
 	defer cancel()
 	a, err := change(ctx, s.f.client, s.route, (*cells).destinations, stmts...)
-	r := reply{outcome: ownership.NotApplied, err: explain(err)}
+	r := reply{outcome: ownership.NotApplied, err: explainInput(err)}
 	switch {
 	case err != nil:
 		r.outcome = classify(err)
@@ -254,7 +263,7 @@ func (s *served) look(ctx context.Context) (cells, error) {
 	defer cancel()
 	a, err := read(ctx, s.f.client, s.route, gocql.Consistency(s.f.serial), (*cells).destinations, s.f.texts.look.bind(s.key))
 	if err != nil || len(a.rows) == 0 {
-		return cells{}, explain(err)
+		return cells{}, explainInput(err)
 	}
 	return a.rows[0], nil
 }
