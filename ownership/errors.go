@@ -60,6 +60,7 @@ func Invalid(field string, value any, rule, remedy string) error {
 	return &InvalidError{Field: field, Value: fmt.Sprint(value), Rule: rule, Remedy: remedy}
 }
 
+// Error names the field, its value, the rule and what to do.
 func (e *InvalidError) Error() string {
 	s := fmt.Sprintf("%s is %s: it %s", e.Field, e.Value, e.Rule)
 	if e.Remedy != "" {
@@ -71,11 +72,14 @@ func (e *InvalidError) Error() string {
 // Is makes errors.Is(err, ErrInvalid) true.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
+var errNilContext = Invalid("ctx", "nil", "must not be nil", "pass context.Background() if there is no other")
+
 // HeldError says who holds the resource that could not be acquired.
 type HeldError struct {
 	Holder Holder
 }
 
+// Error names the holder and what to do.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by %s under token %d; wait with Acquire, or try again later",
 		e.Holder.Resource, e.Holder.Owner, e.Holder.Token)
@@ -94,6 +98,7 @@ type NotHeldError struct {
 	Cause     error         // why; nil while State is Acquiring or Held
 }
 
+// Error says where the tenure stands, why, and what to do.
 func (e *NotHeldError) Error() string {
 	s := fmt.Sprintf("%s (token %d) is %s", e.Resource, e.Token, e.State)
 	switch e.State {
@@ -127,4 +132,5 @@ func (e *NotHeldError) Is(target error) bool {
 	return false
 }
 
+// Unwrap returns the Cause.
 func (e *NotHeldError) Unwrap() error { return e.Cause }

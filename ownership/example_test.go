@@ -178,7 +178,7 @@ func ExampleTiming_Validate() {
 	}
 	fmt.Println(timing.WithDefaults().Validate())
 	// Output:
-	// Timing.Drain is -1s: it must be positive; set it, or leave it 0 and use WithDefaults
+	// Timing.Drain is -1s: it must be positive; set it, or leave it 0 for its default
 	// Timing.RenewEvery is 4s: it must leave room for two lost renewals: 3 · RenewEvery + RequestTimeout = 3 · 4s + 2s must be at most TTL − Granularity − Skew − Margin = 10s − 0s − 500ms − 250ms = 9.25s; raise TTL, or lower RenewEvery or RequestTimeout
 }
 

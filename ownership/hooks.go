@@ -46,6 +46,22 @@ type ClaimEvent struct {
 	Err       error
 }
 
+// HookTrouble hears of every attempt of a waiting Acquire that failed for another
+// reason than a rival: the authority does not answer, its schema is missing.
+// Acquire waits that out, so without a listener it waits in silence.
+type HookTrouble interface {
+	OnTrouble(TroubleEvent)
+}
+
+// TroubleEvent is one attempt that failed; another follows.
+type TroubleEvent struct {
+	Resource string
+	Owner    Owner
+	Attempt  int           // counts from 1, anew after a rival was seen
+	Waited   time.Duration // since Acquire was called
+	Err      error
+}
+
 // HookRenewal hears of every renewal of a session.
 type HookRenewal interface {
 	OnRenewal(RenewalEvent)
@@ -77,6 +93,9 @@ type SessionEvent struct {
 
 // HookUnknown hears of every request whose outcome is unknown, and again when it
 // is resolved.
+//
+// One that nobody waits for any more, because the caller's context ended, is
+// resolved without a word unless package lease resolves it in the background.
 type HookUnknown interface {
 	OnUnknown(UnknownEvent)
 }

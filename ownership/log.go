@@ -23,6 +23,8 @@ const (
 	KeyTenures   = "tenures"
 	KeyOp        = "op"
 	KeyError     = "error"
+	KeyAttempt   = "attempt"
+	KeyWaited    = "waited"
 )
 
 // NewLogHook returns a [Hook] that writes every event to log: loss and trouble
@@ -76,6 +78,15 @@ func (h logHook) OnClaim(e ClaimEvent) {
 		slog.Duration(KeyLatency, e.Latency),
 	}
 	h.write(level, "claim", withError(attrs, e.Err)...)
+}
+
+func (h logHook) OnTrouble(e TroubleEvent) {
+	h.write(slog.LevelWarn, "acquire waits out trouble",
+		slog.String(KeyResource, e.Resource),
+		slog.String(KeyOwner, e.Owner.String()),
+		slog.Int(KeyAttempt, e.Attempt),
+		slog.Duration(KeyWaited, e.Waited),
+		slog.String(KeyError, e.Err.Error()))
 }
 
 func (h logHook) OnRenewal(e RenewalEvent) {

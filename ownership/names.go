@@ -18,6 +18,7 @@ type Token int64
 // Valid reports whether t can have been granted.
 func (t Token) Valid() bool { return t > 0 }
 
+// String returns the token in decimal.
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
 // Limits of names, in bytes of UTF-8.
@@ -77,6 +78,7 @@ type Holder struct {
 // Vacant reports whether nobody holds the resource.
 func (h Holder) Vacant() bool { return h.Token == 0 }
 
+// String says who holds the resource, for logs.
 func (h Holder) String() string {
 	if h.Vacant() {
 		return fmt.Sprintf("%s: vacant (fence %d)", h.Resource, h.Fence)

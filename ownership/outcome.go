@@ -16,6 +16,7 @@ const (
 	NotApplied
 )
 
+// String returns the outcome in lower case: "unknown", "applied", "not applied".
 func (o Outcome) String() string {
 	switch o {
 	case Unknown:

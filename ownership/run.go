@@ -3,6 +3,7 @@ package ownership
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"sync"
@@ -21,8 +22,8 @@ import (
 //     whatever it returns means "stopped", not "finished".
 //   - A call of [Tenure.Release], by body or by anybody else, ends the work for
 //     good: Run returns what body then returns.
-//   - Run returns when ctx ends (with its cause) and when own is closed (with
-//     [ErrClosed]), in both cases after body has returned and the tenure was
+//   - Run returns when ctx ends (with its cause and, if it was waiting for the
+//     resource, what it was waiting for) and when own is closed (with [ErrClosed]), in both cases after body has returned and the tenure was
 //     given back, as far as the authority confirms that within 10 s.
 //   - Two calls for the same resource of the same Ownership never have bodies
 //     running at once, even if the first ignores its cancelled context; the
@@ -31,7 +32,7 @@ import (
 // Bad input is reported at once, with [ErrInvalid]. A panic of body is not
 // caught; the tenure is released on its way.
 func Run(ctx context.Context, own Ownership, resource string, body func(ctx context.Context, t *Tenure) error) error {
-	if err := checkRun(own, resource, body); err != nil {
+	if err := checkRun(ctx, own, resource, body); err != nil {
 		return err
 	}
 	leave, err := enter(ctx, own, resource)
@@ -43,6 +44,9 @@ func Run(ctx context.Context, own Ownership, resource string, body func(ctx cont
 	for {
 		began := time.Now()
 		t, err := own.Acquire(ctx, resource)
+		if err != nil && ctx.Err() != nil {
+			return endedBy(ctx, err)
+		}
 		final := errors.Is(err, ErrInvalid)
 		if err == nil {
 			began = time.Now()
@@ -57,9 +61,21 @@ func Run(ctx context.Context, own Ownership, resource string, body func(ctx cont
 	}
 }
 
-func checkRun(own Ownership, resource string, body func(context.Context, *Tenure) error) error {
+// endedBy returns why ctx ended and, so that a wait in vain can be told from one
+// behind an owner, what Acquire was waiting for.
+func endedBy(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+func checkRun(ctx context.Context, own Ownership, resource string, body func(context.Context, *Tenure) error) error {
 	var faults []error
-	if own == nil {
+	if ctx == nil {
+		faults = append(faults, errNilContext)
+	}
+	if v := reflect.ValueOf(own); own == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		faults = append(faults, Invalid("own", "nil", "must be an Ownership", "open one with an adapter"))
 	}
 	if body == nil {

@@ -24,6 +24,7 @@ const (
 // Terminal reports whether no state can follow s.
 func (s State) Terminal() bool { return s == Lost || s == Released }
 
+// String returns the state in lower case.
 func (s State) String() string {
 	switch s {
 	case Acquiring:

@@ -172,6 +172,9 @@ func (t *Tenure) Progress() {
 // background until the session ends. In either case the tenure is over for this
 // process.
 func (t *Tenure) Release(ctx context.Context) error {
+	if ctx == nil {
+		return t.releaseError(errNilContext)
+	}
 	now := t.lock()
 	t.apply(now, event{kind: evRelease}, ErrReleased)
 	t.ended = true

@@ -132,7 +132,7 @@ func (t Timing) Validate() error {
 		case d > MaxTTL:
 			fault(field, d, fmt.Sprintf("must be at most %v", MaxTTL), "check its unit")
 		case d < least && least > 0:
-			fault(field, d, "must be positive", "set it, or leave it 0 and use WithDefaults")
+			fault(field, d, "must be positive", "set it, or leave it 0 for its default")
 		case d < least:
 			fault(field, d, "must not be negative", "set it to 0 or more")
 		default:

@@ -36,7 +36,7 @@ func TestTimingFaults(t *testing.T) {
 		{"one too many", func(t *ownership.Timing) { t.RenewEvery, t.RequestTimeout = 5*time.Second, 3700*time.Millisecond+1 },
 			[]string{"Timing.RenewEvery is 5s: it must leave room for two lost renewals: 3 · RenewEvery + RequestTimeout = 3 · 5s + 3.700000001s" +
 				" must be at most TTL − Granularity − Skew − Margin = 20s − 1s − 100ms − 200ms = 18.7s; raise TTL, or lower RenewEvery or RequestTimeout"}},
-		{"zero TTL", func(t *ownership.Timing) { t.TTL = 0 }, []string{"Timing.TTL is 0s: it must be positive; set it, or leave it 0 and use WithDefaults"}},
+		{"zero TTL", func(t *ownership.Timing) { t.TTL = 0 }, []string{"Timing.TTL is 0s: it must be positive; set it, or leave it 0 for its default"}},
 		{"negative TTL", func(t *ownership.Timing) { t.TTL = -1 }, []string{"Timing.TTL is -1ns: it must be positive"}},
 		{"least TTL", func(t *ownership.Timing) { t.TTL = min }, []string{"Timing.TTL is -2562047h47m16.854775808s: it must be positive"}},
 		{"enormous TTL", func(t *ownership.Timing) { t.TTL = max }, []string{"Timing.TTL is 2562047h47m16.854775807s: it must be at most 24h0m0s; check its unit"}},

@@ -49,6 +49,7 @@ const (
 	NotApplied
 )
 
+// String returns the verdict in lower case.
 func (v Verdict) String() string {
 	switch v {
 	case Unknown:
@@ -69,7 +70,9 @@ func (v Verdict) String() string {
 var ErrStale = errors.New("the token is stale")
 
 // StaleError is the refusal of a token below the highest one that the resource
-// has seen. It is final: stop, drop the tenure, acquire anew.
+// has seen. It is final: stop, drop the tenure, acquire anew. If nobody newer is
+// at work, the authority has lost its tokens (a restored backup, a truncated
+// table): give it a TokenFloor above Current.
 type StaleError struct {
 	// Resource is what refused, in the fence's own words: a table and partition.
 	Resource string
@@ -79,6 +82,7 @@ type StaleError struct {
 	Current ownership.Token
 }
 
+// Error names both tokens and what to do.
 func (e *StaleError) Error() string {
 	current := "a higher one"
 	if e.Current.Valid() {

@@ -26,6 +26,9 @@ type bucket struct {
 
 	known bool // fence is worth trying
 	fence ownership.Token
+	// highest is the highest fence that this process was ever told. The store's
+	// own falls below it only by truncation or a restore; a token does not.
+	highest ownership.Token
 	free  map[string]bool // rows left free; true: there is a marker to be replaced
 }
 
@@ -80,7 +83,7 @@ func (b *bucket) learn(state Bucket, wanted []*slot) map[string]Grant {
 		b.known = b.known && told
 		rows[s.resource] = row
 	}
-	b.fence = state.Fence
+	b.fence, b.highest = state.Fence, max(b.highest, state.Fence)
 	for r, row := range rows {
 		b.note(r, b.known && row.Free(), row.Found)
 	}

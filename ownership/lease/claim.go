@@ -252,7 +252,7 @@ func (c *claiming) sort(ctx context.Context, slots []*slot) (free []*slot, taken
 func (c *claiming) build(wanted []*slot) Claim {
 	b := c.bucket
 	claim := Claim{
-		Bucket: b.name, Fence: b.fence, Next: max(b.fence, c.o.cfg.TokenFloor) + 1,
+		Bucket: b.name, Fence: b.fence, Next: max(b.fence, b.highest, c.o.cfg.TokenFloor) + 1,
 		Session: c.session.id, Attempt: NewID(), Owner: c.o.ownerText,
 		Rows: make([]ClaimRow, len(wanted)),
 	}
@@ -282,7 +282,7 @@ func (c *claiming) send(ctx context.Context, claim Claim) Result[Bucket] {
 // granted makes tenures of a claim that was applied.
 func (c *claiming) granted(claim Claim, slots []*slot) []*grant {
 	o := c.o
-	c.bucket.known, c.bucket.fence = true, claim.Next
+	c.bucket.known, c.bucket.fence, c.bucket.highest = true, claim.Next, claim.Next
 	got := make([]*grant, 0, len(slots))
 	for _, s := range slots {
 		c.bucket.note(s.resource, false, false)

@@ -15,6 +15,12 @@ import (
 // that nobody is let in; if it does not drain in time, renewal stops and the
 // session runs out under it.
 func (o *Ownership) Close(ctx context.Context) error {
+	if o == nil || o.store == nil {
+		return nil // New failed, so nothing is open
+	}
+	if ctx == nil {
+		return fmt.Errorf("closing: %w", errNilContext)
+	}
 	o.mu.Lock()
 	if o.shut {
 		o.mu.Unlock()
@@ -27,10 +33,13 @@ func (o *Ownership) Close(ctx context.Context) error {
 	}
 	o.shut = true
 	o.mu.Unlock()
+	// A hook of the user's that panics in here passes through. Renewal ends all the
+	// same: a process that has closed must not hold for ever.
+	defer close(o.closed)
+	defer o.endBackground()
 	if err := o.close(ctx); err != nil {
 		o.closeErr = fmt.Errorf("closing: %w", err)
 	}
-	close(o.closed)
 	return o.closeErr
 }
 
@@ -57,7 +66,11 @@ func (o *Ownership) close(ctx context.Context) error {
 		if err == nil {
 			err = o.endSession(ctx, s)
 		}
-		s.lose(ownership.ErrClosed)
+		if err == nil {
+			s.lose(ownership.ErrClosed)
+		} else {
+			s.lose(fmt.Errorf("%w: %w", ownership.ErrClosed, err))
+		}
 	}
 
 	// What is still open ends here, whatever the network does.

@@ -50,7 +50,7 @@ func (c Config) withDefaults() Config {
 	if c.AuditEvery == 0 {
 		c.AuditEvery = time.Minute
 	}
-	if c.Store != nil {
+	if c.Store != nil && c.Timing.Granularity >= 0 { // a negative one is a fault to report
 		c.Timing.Granularity = max(c.Timing.Granularity, c.Store.Limits().Granularity)
 	}
 	c.Timing = c.Timing.WithDefaults()
@@ -78,7 +78,7 @@ func (c Config) validate() error {
 		faults = append(faults, err)
 	}
 	if c.Store != nil {
-		if unit := c.Store.Limits().WholeTTL; unit > 0 && c.Timing.TTL%unit != 0 {
+		if unit := c.Store.Limits().WholeTTL; unit > 0 && c.Timing.TTL > 0 && c.Timing.TTL%unit != 0 {
 			faults = append(faults, ownership.Invalid("Timing.TTL", c.Timing.TTL,
 				fmt.Sprintf("must be a multiple of %v, the unit in which this authority counts", unit), "round it up"))
 		}

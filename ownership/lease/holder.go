@@ -69,6 +69,11 @@ func (o *Ownership) Watch(ctx context.Context, resource string) iter.Seq2[owners
 			yield(ownership.Holder{}, fmt.Errorf("watching: %w", err))
 			return
 		}
+		if ctx == nil || o == nil || o.store == nil {
+			_, _, err := o.enter(ctx)
+			yield(ownership.Holder{}, fmt.Errorf("watching %s: %w", resource, err))
+			return
+		}
 		bucket := o.store.Bucket(resource)
 		var (
 			last  ownership.Holder

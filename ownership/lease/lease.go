@@ -91,6 +91,7 @@ func (o *Ownership) Acquire(ctx context.Context, resource string) (*ownership.Te
 	}
 	defer leave()
 	var pace backoff
+	began := o.clock.Now()
 	for {
 		t, err := o.acquireOnce(ctx, resource)
 		if err == nil {
@@ -110,6 +111,8 @@ func (o *Ownership) Acquire(ctx context.Context, resource string) (*ownership.Te
 		default:
 			// Trouble with the authority is waited out: no outcome of ours is
 			// open here, claim has settled or handed over what it sent.
+			e := ownership.TroubleEvent{Resource: resource, Owner: o.owner, Attempt: pace.n + 1, Waited: o.clock.Now().Sub(began), Err: err}
+			ownership.Each(o.hooks, func(h ownership.HookTrouble) { h.OnTrouble(e) })
 			if pace.pause(ctx, o.cfg.PollEvery) != nil {
 				return fail(ended(ctx, err))
 			}
@@ -139,8 +142,16 @@ func (o *Ownership) TryAcquire(ctx context.Context, resource string) (*ownership
 	return nil, err
 }
 
+var errNilContext = ownership.Invalid("ctx", "nil", "must not be nil", "pass context.Background() if there is no other")
+
 // enter counts a user's call in and binds its context to the life of o.
 func (o *Ownership) enter(ctx context.Context) (_ context.Context, leave func(), _ error) {
+	if o == nil || o.store == nil {
+		return nil, nil, ownership.Invalid("Ownership", "nil", "must come from New", "look at the error that New returned")
+	}
+	if ctx == nil {
+		return nil, nil, errNilContext
+	}
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}

@@ -63,7 +63,7 @@ func (g *grant) revokedBy(r ID) bool { return r == g.attempt || r == revocation(
 func (o *Ownership) revoke(ctx context.Context, resource, op string, try func(context.Context, Grant, Session) (done bool, _ Result[Session])) error {
 	fail := func(err error) error { return fmt.Errorf("revoking %s: %w", resource, err) }
 	if err := ownership.CheckResource(resource); err != nil {
-		return fail(err)
+		return fmt.Errorf("revoking: %w", err)
 	}
 	ctx, leave, err := o.enter(ctx)
 	if err != nil {

@@ -262,7 +262,7 @@ func (s *session) lose(cause error) {
 	}
 	close(s.over)
 	s.signal()
-	if errors.Is(cause, ownership.ErrClosed) {
+	if cause == ownership.ErrClosed { // alone: an orderly Close
 		cause = nil
 	}
 	s.tell(ownership.SessionEvent{Cause: cause})

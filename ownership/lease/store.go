@@ -139,6 +139,7 @@ func NewID() ID {
 // IsZero reports whether id is none.
 func (id ID) IsZero() bool { return id == ID{} }
 
+// String returns the usual form of a UUID.
 func (id ID) String() string {
 	s := hex.EncodeToString(id[:])
 	return fmt.Sprintf("%s-%s-%s-%s-%s", s[:8], s[8:12], s[12:16], s[16:20], s[20:])
