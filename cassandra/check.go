@@ -43,11 +43,12 @@ type Finding struct {
 	Severity Severity
 	// Subject is what it is about: a node, a keyspace, a table, a field of Config.
 	Subject string
-	// Problem is what was found, Consequence what follows from it, and Remedy what
-	// to do. All three are for people.
-	Problem     string
+	// Problem is what was found, for people.
+	Problem string
+	// Consequence is what follows from it, for people.
 	Consequence string
-	Remedy      string
+	// Remedy is what to do, for people.
+	Remedy string
 }
 
 // Error makes a finding an error; see [Report.Err].

@@ -51,11 +51,15 @@ type Config struct {
 	Timing ownership.Timing
 	// Hooks hear of what happens.
 	Hooks ownership.Hooks
-	// PollEvery, AuditEvery, TokenFloor and LockDelay: see [lease.Config].
-	PollEvery  time.Duration
+	// PollEvery is the base of a waiter's polling; see [lease.Config].
+	PollEvery time.Duration
+	// AuditEvery is how often a process reads its own rows; see [lease.Config].
 	AuditEvery time.Duration
+	// TokenFloor is below every token granted, after tokens were lost; see
+	// [lease.Config].
 	TokenFloor ownership.Token
-	LockDelay  time.Duration
+	// LockDelay is a wait after a crash before the next grant; see [lease.Config].
+	LockDelay time.Duration
 }
 
 // Buckets says how many counters the resources share. 0, the default, gives each

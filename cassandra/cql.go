@@ -104,9 +104,9 @@ func digit(c byte) bool  { return c >= '0' && c <= '9' }
 // Columns of a fenced table, all static: the highest token that the partition
 // has accepted, the number of its last write, and that write's id.
 const (
-	FenceColumn      = "fence"
-	FenceSeqColumn   = "fence_seq"
-	FenceBatchColumn = "fence_batch"
+	FenceColumn      = "fence"       // bigint: the highest token
+	FenceSeqColumn   = "fence_seq"   // bigint: the number of the last write
+	FenceBatchColumn = "fence_batch" // uuid: the id of the last write
 )
 
 // fencedTable is what the check of a statement needs to know.

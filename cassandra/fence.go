@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,10 @@ type FenceConfig struct {
 	// Keyspace and Table name it as the server stores them: without quotes, and in
 	// lower case unless they were created in quotes.
 	Keyspace, Table string
-	// Serial and DataCenter: see [Config]. They must be the same for every process
-	// that writes to the table, and need not be those of the ownership tables.
-	Serial     gocql.SerialConsistency
+	// Serial: see [Config]. It must be the same for every process that writes to
+	// the table, and need not be that of the ownership tables.
+	Serial gocql.SerialConsistency
+	// DataCenter: see [Config]. Like Serial it must be the same for every writer.
 	DataCenter string
 	// RequestTimeout bounds each request; what takes longer is read back and sent
 	// again, through another node. Default 2 s.
@@ -232,50 +234,65 @@ func (s Statement) check(t fencedTable) error {
 
 // examineStatements has the server look at the statements of a write, so that
 // what it would refuse is known before anything is sent: afterwards, an error of
-// the driver's own would count as unknown.
-func (w *Writer) examineStatements(ctx context.Context, stmts []Statement) error {
+// the driver's own would count as unknown. It returns them with their values as
+// they are sent, however often, whatever the caller does with its own meanwhile.
+func (w *Writer) examineStatements(ctx context.Context, stmts []Statement) ([]statement, error) {
 	if len(stmts) == 0 {
-		return ownership.Invalid("statements", "none", "must be at least one", "")
+		return nil, ownership.Invalid("statements", "none", "must be at least one", "")
 	}
 	var faults []error
 	for _, s := range stmts {
 		faults = append(faults, s.check(w.f.table))
 	}
 	if err := errors.Join(faults...); err != nil {
-		return err
+		return nil, err
 	}
+	batch := make([]statement, len(stmts))
 	for i, s := range stmts {
-		err := w.examineValues(ctx, s)
+		args, err := w.examineValues(ctx, s)
 		if err != nil && ctx.Err() == nil && blameFor(err) != innocent {
-			err = w.examineValues(ctx, s) // through another node
+			args, err = w.examineValues(ctx, s) // through another node
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("statement %d: %w", i+1, explainInput(err)))
 		}
+		batch[i] = statement{cql: s.text, args: args}
 	}
-	return errors.Join(faults...)
+	return batch, errors.Join(faults...)
 }
 
-func (w *Writer) examineValues(ctx context.Context, s Statement) error {
+func (w *Writer) examineValues(ctx context.Context, s Statement) ([]any, error) {
 	try, cancel := context.WithTimeout(ctx, w.f.cfg.RequestTimeout)
 	defer cancel()
 	args, err := w.f.prepare(try, w.route, s.text)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(args) != len(s.args) {
-		return &inputError{fmt.Errorf("it has %s and got %s; give one value for each marker", counted(len(args), "marker"), counted(len(s.args), "value"))}
+		return nil, &inputError{fmt.Errorf("it has %s and got %s; give one value for each marker", counted(len(args), "marker"), counted(len(s.args), "value"))}
 	}
+	sent := make([]any, len(args))
 	for i, c := range args {
 		if c.Keyspace != w.f.cfg.Keyspace || c.Table != w.f.cfg.Table {
-			return notFenced(c.Keyspace+"."+c.Table, w.f.name())
+			return nil, notFenced(c.Keyspace+"."+c.Table, w.f.name())
 		}
-		if _, err := marshal(c.TypeInfo, s.args[i]); err != nil {
-			return &inputError{fmt.Errorf("value of %s: %w", c.Name, err)}
+		if sent[i] = s.args[i]; sent[i] == any(gocql.UnsetValue) {
+			continue
 		}
+		b, err := marshal(c.TypeInfo, s.args[i])
+		if err != nil {
+			return nil, &inputError{fmt.Errorf("value of %s: %w", c.Name, err)}
+		}
+		sent[i] = marshaled(bytes.Clone(b))
 	}
-	return nil
+	return sent, nil
 }
+
+// marshaled is a value as it goes over the wire; nil is null.
+type marshaled []byte
+
+// MarshalCQL implements gocql.Marshaler.
+func (m marshaled) MarshalCQL(gocql.TypeInfo) ([]byte, error) { return m, nil }
 
 // marshal shields from marshalers that panic.
 func marshal(t gocql.TypeInfo, v any) (b []byte, err error) {
@@ -306,7 +323,7 @@ func (f *Fence) partition(key []any) (values, route, error) {
 		case len(b) == 0 && len(f.keys) == 1: // the server takes an empty part, but no empty key
 			faults = append(faults, ownership.Invalid(f.keys[i], "empty", "must not be empty, as the whole partition key", ""))
 		}
-		v[keyParam(i)] = k
+		v[keyParam(i)] = marshaled(bytes.Clone(b))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, route{}, err

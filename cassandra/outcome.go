@@ -128,7 +128,7 @@ func explain(err error) error {
 	case gocql.ErrCodeBootstrapping:
 		return fmt.Errorf("the node is still joining: %w", err)
 	case gocql.ErrCodeInvalid, gocql.ErrCodeConfig:
-		if missing(request.Message()) {
+		if isMissing(err) {
 			return fmt.Errorf("the schema is missing: %w; run CreateSchema once", err)
 		}
 	}
@@ -155,8 +155,12 @@ func explainInput(err error) error {
 	return explain(err)
 }
 
-// missing recognises the server's words for a keyspace or table that is not there.
-func missing(message string) bool {
-	m := strings.ToLower(message)
+// isMissing recognises the server's words for a keyspace or table that is not there.
+func isMissing(err error) bool {
+	var request gocql.RequestError
+	if !errors.As(err, &request) || request.Code() != gocql.ErrCodeInvalid && request.Code() != gocql.ErrCodeConfig {
+		return false
+	}
+	m := strings.ToLower(request.Message())
 	return strings.Contains(m, "does not exist") || strings.Contains(m, "unconfigured table") || strings.Contains(m, "doesn't exist")
 }

@@ -30,7 +30,7 @@ const gcGrace = time.Hour
 //
 // A tenure_ownership that is gone from a keyspace that was set up before is not
 // created again, for its tokens would start from 1, unless cfg.TokenFloor says
-// above what they go on.
+// above which they go on.
 //
 // It can be called again, and by many processes at once: with sessions from
 // [Connect] all of them send their changes through one node, which puts them in
@@ -155,7 +155,13 @@ func (a *admin) checkTokens(ctx context.Context, s seen) error {
 	if !meta || owned || a.cfg.TokenFloor > 0 {
 		return nil
 	}
-	switch _, err := a.readMeta(ctx); {
+	wait, cancel := context.WithTimeout(ctx, schemaTimeout)
+	defer cancel()
+	_, err := a.readMeta(wait)
+	for pace := (pace{}); isMissing(err) && pace.wait(wait) == nil; { // listed, and not opened yet: it is just being made
+		_, err = a.readMeta(wait)
+	}
+	switch {
 	case errors.Is(err, errNoAgreement):
 		return nil // CreateSchema has not got that far
 	case err != nil:

@@ -44,15 +44,23 @@ const maxSends = 3
 // takeOver installs the token and reads where the sequence stands.
 func (w *Writer) takeOver(ctx context.Context) (fence.Verdict, error) {
 	var (
-		pace  pace
-		first bool // there is no fence yet
+		pace   pace
+		first  bool  // there is no fence yet
+		unsure error // of a copy that may have installed the token, or may yet
 	)
+	// Nothing that happens after such a copy makes it "not applied".
+	fail := func(err error) (fence.Verdict, error) {
+		if unsure != nil {
+			return fence.Unknown, unknown(unsure, err)
+		}
+		return fence.NotApplied, err
+	}
 	if ctx.Err() != nil {
 		return fence.NotApplied, endOf(ctx)
 	}
 	for {
 		if err := w.held(); err != nil {
-			return fence.NotApplied, err
+			return fail(err)
 		}
 		r := w.p.raise(ctx, w.stamp.Token, first)
 		switch {
@@ -75,7 +83,10 @@ func (w *Writer) takeOver(ctx context.Context) (fence.Verdict, error) {
 			continue
 		}
 		if final(r) {
-			return fence.NotApplied, r.err
+			return fail(r.err)
+		}
+		if r.outcome == ownership.Unknown {
+			unsure = r.err
 		}
 		if err := pace.wait(ctx); err != nil {
 			return fence.Unknown, unknown(r.err, err)
@@ -93,7 +104,8 @@ func final(r reply) bool {
 
 // readSequence finds out where the sequence stands under our token. With again,
 // the token may have been installed before, by an earlier writer of this process:
-// what that one has under way is then shut out, by moving the sequence on.
+// what that one has under way is then shut out, by moving the sequence on. The
+// token is installed, so no failure from here on is "not applied".
 func (w *Writer) readSequence(ctx context.Context, again bool) (fence.Verdict, error) {
 	var pace pace
 	batch := newBatch()
@@ -102,7 +114,7 @@ func (w *Writer) readSequence(ctx context.Context, again bool) (fence.Verdict, e
 		if err == nil {
 			switch {
 			case now.fence == nil || now.token() < w.stamp.Token:
-				return fence.NotApplied, ErrFenceGone
+				return fence.Unknown, unknown(nil, ErrFenceGone)
 			case now.token() > w.stamp.Token:
 				return fence.Stale, w.stale(now.token())
 			case now.seq != nil && (!again || now.batch != nil && *now.batch == batch):
@@ -119,7 +131,7 @@ func (w *Writer) readSequence(ctx context.Context, again bool) (fence.Verdict, e
 				return fence.Accepted, nil
 			}
 			if final(r) {
-				return fence.NotApplied, r.err
+				return fence.Unknown, unknown(nil, r.err)
 			}
 			err = r.err
 		}
@@ -140,12 +152,9 @@ func (w *Writer) write(ctx context.Context, stmts []Statement) (fence.Verdict, e
 	if ctx.Err() != nil {
 		return fence.NotApplied, endOf(ctx)
 	}
-	if err := w.examineStatements(ctx, stmts); err != nil {
+	batch, err := w.examineStatements(ctx, stmts)
+	if err != nil {
 		return fence.NotApplied, err
-	}
-	batch := make([]statement, len(stmts))
-	for i, s := range stmts {
-		batch[i] = statement{cql: s.text, args: s.args}
 	}
 	return w.commit(ctx, batch)
 }

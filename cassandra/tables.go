@@ -8,9 +8,9 @@ import (
 
 // Names of the tables, in the keyspace of the configuration.
 const (
-	SessionTable   = "tenure_session"
-	OwnershipTable = "tenure_ownership"
-	MetaTable      = "tenure_meta"
+	SessionTable   = "tenure_session"   // which processes are alive
+	OwnershipTable = "tenure_ownership" // who owns what, and the tokens
+	MetaTable      = "tenure_meta"      // what all processes agree on
 )
 
 // sessionMeta is the liveness of processes: one row each, under a TTL. Its cells

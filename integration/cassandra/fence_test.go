@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -249,9 +250,11 @@ func TestFenceBadStatements(t *testing.T) {
 		{"nothing", nil, []string{"at least one"}},
 		{"syntax", []cassandra.Statement{cassandra.CQL("INSERT INTO")}, []string{"statement 1"}},
 		{"another table", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".other (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1, 1, "x")}, []string{ks + ".other", "must be " + ks + ".shard"}},
-		{"another table, no values", []cassandra.Statement{cassandra.CQL("INSERT INTO " + ks + ".other (region, n, k, v) VALUES ('" + f.region + "', 1, 1, 'x')")}, []string{"multiple tables"}},
+		{"another table, no values", []cassandra.Statement{cassandra.CQL("INSERT INTO " + ks + ".other (region, n, k, v) VALUES ('" + f.region + "', 1, 1, 'x')")}, []string{"table is " + ks + ".other: it must be " + ks + ".shard"}},
+		{"no such table", []cassandra.Statement{cassandra.CQL("INSERT INTO " + ks + ".nosuch (region) VALUES ('x')")}, []string{"table is " + ks + ".nosuch: it must be " + ks + ".shard"}},
+		{"no keyspace", []cassandra.Statement{cassandra.CQL("INSERT INTO shard (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1, 1, "x")}, []string{"statement 1", "eyspace"}},
 		{"another partition", []cassandra.Statement{f.set(f.region, 2, 1, "x")}, []string{"multiple partitions"}},
-		{"too few values", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1)}, []string{"number of values is 2", "must be 4"}},
+		{"too few values", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1)}, []string{"statement 1: it has 4 markers and got 2 values"}},
 		{"wrong type", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1, "one", "x")}, []string{"value of k"}},
 		{"panicking marshaler", []cassandra.Statement{cassandra.CQL("INSERT INTO "+ks+".shard (region, n, k, v) VALUES (?, ?, ?, ?)", f.region, 1, 1, panics{})}, []string{"panicked"}},
 		{"no such column", []cassandra.Statement{cassandra.CQL("UPDATE " + ks + ".shard SET w = 'x' WHERE region = '" + f.region + "' AND n = 1 AND k = 1")}, []string{"statement 1"}},
@@ -267,12 +270,32 @@ func TestFenceBadStatements(t *testing.T) {
 				t.Errorf("verdict %v", v)
 			}
 			contains(t, err, c.parts...)
+			if !errors.Is(err, ownership.ErrInvalid) || strings.Contains(err.Error(), "CreateSchema") {
+				t.Errorf("%v; want an ErrInvalid, and no word of CreateSchema", err)
+			}
 		})
 	}
 	f.accepted(w, f.set(f.region, 1, 1, "good"))
 	f.accepted(w, cassandra.CQL("DELETE FROM "+ks+".shard WHERE region = '"+f.region+"' AND n = 1 AND k >= 0"))
 	f.accepted(w, f.set(f.region, 1, 2, "good"))
 	f.want(f.region, 1, map[int]string{2: "good"})
+}
+
+// A partition key that the server refuses is refused before it is sent.
+func TestFenceBadKey(t *testing.T) {
+	f := newFenced(t)
+	f.exec("CREATE TABLE IF NOT EXISTS " + f.cfg.Keyspace + ".ledger (id text, k int, fence bigint STATIC, fence_seq bigint STATIC, fence_batch uuid STATIC, PRIMARY KEY (id, k))")
+	ledger, err := cassandra.NewFence(t.Context(), f.session, cassandra.FenceConfig{Keyspace: f.cfg.Keyspace, Table: "ledger"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ledger.TakeOverAs(t.Context(), stamp(1), "")
+	contains(t, err, "id is empty")
+	if !errors.Is(err, ownership.ErrInvalid) {
+		t.Errorf("%v is no ErrInvalid", err)
+	}
+	// An empty part of a longer key is a key like any other.
+	f.takeOver(1, "", 7)
 }
 
 // panics is a value whose marshaler panics.
@@ -441,7 +464,8 @@ func TestFenceTableFaults(t *testing.T) {
 		{cassandra.FenceConfig{Keyspace: ks, Table: "bad"}, []string{"column fence", "without a column fence_seq", "without a column fence_batch", "default_time_to_live", "AddColumns"}},
 		{cassandra.FenceConfig{Keyspace: ks, Table: "narrow"}, []string{"clustering column", "without a column fence_seq"}},
 		{cassandra.FenceConfig{Keyspace: ks, Table: "nosuch"}, []string{"must exist"}},
-		{cassandra.FenceConfig{Keyspace: "no_such", Table: "x"}, []string{"must exist"}},
+		{cassandra.FenceConfig{Keyspace: "no_such", Table: "x"}, []string{"keyspace no_such is missing", "must exist"}},
+		{cassandra.FenceConfig{Keyspace: ks, Table: "tenure_ownership"}, []string{"must be a table of yours"}},
 		{cassandra.FenceConfig{Keyspace: "a b", Table: "", RequestTimeout: -1, DataCenter: "dc"}, []string{"Keyspace", "Table", "RequestTimeout", "DataCenter"}},
 	} {
 		_, err := cassandra.NewFence(t.Context(), f.session, c.cfg)

@@ -110,9 +110,40 @@ func TestCreateSchemaConcurrently(t *testing.T) {
 	})
 }
 
+// A lost table of tokens is not made again unawares.
+func TestCreateSchemaKeepsTokens(t *testing.T) {
+	cfg := blank(t)
+	s := connect(t, cfg)
+	if err := cassandra.CreateSchema(t.Context(), s, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Query("DROP TABLE " + cfg.Keyspace + ".tenure_ownership").Exec(); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, cassandra.CreateSchema(t.Context(), s, cfg), "tenure_ownership: it does not exist, though the keyspace was set up before", "set TokenFloor")
+	cfg.TokenFloor = 1000
+	if err := cassandra.CreateSchema(t.Context(), s, cfg); err != nil {
+		t.Fatal(err)
+	}
+	own, err := cassandra.New(t.Context(), s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenure, err := own.Acquire(t.Context(), "after the loss")
+	if err != nil || tenure.Token() <= 1000 {
+		t.Fatalf("%v, token %v; want one above 1000", err, tenure.Token())
+	}
+	if err := errors.Join(tenure.Release(t.Context()), own.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestNewOnNothing(t *testing.T) {
 	cfg := blank(t)
 	s := connect(t, cfg)
+	many := cfg
+	many.Replication = map[string]int{dataCenter: len(server().ForTest(t).Addresses()) + 1}
+	contains(t, cassandra.CreateSchema(t.Context(), s, many), "Replication is", "the number of nodes there")
 	refused(t, s, cfg, "keyspace "+cfg.Keyspace+": it does not exist", "run CreateSchema with Replication")
 	without := cfg
 	without.Replication = nil
