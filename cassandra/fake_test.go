@@ -19,7 +19,11 @@ import (
 // faked returns a session with a cluster of the given number of nodes, in memory.
 func faked(t *testing.T, nodes int, cfg Config) *gocql.Session {
 	t.Helper()
-	c := cqlfake.Start(t, cqlfake.Options{Nodes: nodes})
+	return session(t, cqlfake.Start(t, cqlfake.Options{Nodes: nodes}), cfg)
+}
+
+func session(t *testing.T, c *cqlfake.Cluster, cfg Config) *gocql.Session {
+	t.Helper()
 	cluster := c.ClusterConfig()
 	cluster.Logger = log.New(io.Discard, "", 0)
 	s, err := Connect(t.Context(), cluster, cfg)
@@ -91,13 +95,20 @@ func TestCreateSchemaAtOnce(t *testing.T) {
 // meta table, and no table of tokens.
 func TestCheckTokensLooksAgain(t *testing.T) {
 	cfg := threefold().withDefaults()
-	s := faked(t, 3, cfg)
+	c := cqlfake.Start(t, cqlfake.Options{Nodes: 3})
+	s := session(t, c, cfg)
 	if err := CreateSchema(t.Context(), s, cfg); err != nil {
 		t.Fatal(err)
 	}
+	// A server lists a table a moment before it can read it.
+	early := c.Inject(cqlfake.Fault{Table: "app.tenure_meta", Times: 2, Err: &cqlfake.Error{
+		Code: gocql.ErrCodeInvalid, Message: "table tenure_meta does not exist"}})
 	old := seen{keyspace: keyspaceInfo{found: true}, tables: map[string]tableInfo{MetaTable: {}}}
 	if err := newAdmin(s, cfg).checkTokens(t.Context(), old); err != nil {
 		t.Errorf("%v; want the table to be found", err)
+	}
+	if early.Hits() != 2 {
+		t.Errorf("the server refused %d reads, want 2", early.Hits())
 	}
 }
 

@@ -29,7 +29,7 @@ func server() cluster.Cassandra {
 // plain is a gocql configuration for the cluster.
 func plain(c *cluster.Cluster) *gocql.ClusterConfig {
 	cfg := gocql.NewCluster(c.Addresses()...)
-	cfg.Timeout = 10 * time.Second
+	cfg.Timeout = 30 * time.Second // a change of the schema is slow on a busy machine
 	if user, password := c.Credentials(); user != "" {
 		cfg.Authenticator = gocql.PasswordAuthenticator{Username: user, Password: password}
 	}

@@ -63,7 +63,7 @@ func newBed(t testing.TB, on cluster.Cassandra, change func(*cassandra.Config)) 
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	session := b.connect(t, nil)
+	session := b.connect(t, func(cc *gocql.ClusterConfig) { cc.Timeout = time.Minute }) // a busy machine is slow at this
 	if err := cassandra.CreateSchema(ctx, session, b.cfg); err != nil {
 		t.Fatal(err)
 	}

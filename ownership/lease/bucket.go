@@ -29,7 +29,7 @@ type bucket struct {
 	// highest is the highest fence that this process was ever told. The store's
 	// own falls below it only by truncation or a restore; a token does not.
 	highest ownership.Token
-	free  map[string]bool // rows left free; true: there is a marker to be replaced
+	free    map[string]bool // rows left free; true: there is a marker to be replaced
 }
 
 // take locks the bucket; give unlocks it, from any goroutine.
