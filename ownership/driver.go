@@ -33,7 +33,8 @@ type DriverConfig struct {
 	// goroutine, when the outcome is known: nil when the grant is gone, whoever
 	// removed it. nil means that there is nothing to give back.
 	Free func(done func(error))
-	// Clock is for tests that stop time; the zero value is the system's.
+	// Clock is for this module's own tests; leave it zero. Under testing/synctest
+	// the zero value follows the bubble.
 	Clock clock.Clock
 }
 

@@ -2,7 +2,9 @@ package memory
 
 import "github.com/tenure-go/tenure/ownership/lease/storetest/faults"
 
-// The faults that every view of a [Store] takes are those of package faults.
+// The faults that every view of a [Store] takes are those of package
+// github.com/tenure-go/tenure/ownership/lease/storetest/faults; their fields and
+// methods are documented there.
 type (
 	// Fault hits requests of one view.
 	Fault = faults.Fault
@@ -17,7 +19,8 @@ type (
 // ErrInjected is matched by the error of every fault that was injected.
 var ErrInjected = faults.ErrInjected
 
-// The modes of a [Fault], as documented in package faults.
+// The modes of a [Fault], as documented in package
+// github.com/tenure-go/tenure/ownership/lease/storetest/faults.
 const (
 	Lose       = faults.Lose
 	LoseAnswer = faults.LoseAnswer

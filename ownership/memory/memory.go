@@ -107,9 +107,10 @@ func (c *Control) driver(resource string) (*ownership.Driver, error) {
 
 // TakeOver lets a rival process have the resource, whoever holds it now, and
 // returns the rival's token, the highest yet. A tenure of the Ownership under
-// test is not told: it is in the position of a process that slept, Held until it
-// learns better, and what it writes must be refused by the fence. To let it
-// learn, call [Control.Lose]. The rival stays until [Control.Heal].
+// test is not told: it is in the position of a process that slept, and what it
+// writes must be refused by the fence. Renewals go on and do not tell it either,
+// also after [Control.Heal]; only the fence, the audit (Config.AuditEvery) or
+// [Control.Lose] does. The rival stays until Heal.
 func (c *Control) TakeOver(resource, rivalName string) (ownership.Token, error) {
 	if err := errors.Join(ownership.CheckResource(resource), ownership.CheckOwner(rivalName)); err != nil {
 		return 0, err

@@ -28,7 +28,8 @@ type StoreOptions struct {
 	// Sparse makes a refused Claim or Release return no state at all (see
 	// [lease.Bucket].Partial), as some stores do.
 	Sparse bool
-	// Clock is for tests that stop time; the zero value is the system's.
+	// Clock is for this module's own tests; leave it zero. Under testing/synctest
+	// the zero value follows the bubble.
 	Clock clock.Clock
 }
 
