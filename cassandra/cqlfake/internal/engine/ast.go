@@ -40,9 +40,8 @@ type relation struct {
 	token   bool     // token(columns)
 	isTuple bool     // (columns)
 	element *term    // column[element], in IF
-	field   string
-	op      string // = != < <= > >= in contains "contains key" like "is not null"
-	value   *term  // or, of IN, the marker for all
+	op      string   // = != < <= > >= in contains "contains key" like "is not null"
+	value   *term    // or, of IN, the marker for all
 	list    []*term
 	isList  bool // IN (…)
 }
@@ -99,7 +98,6 @@ type selector struct {
 	call   string // function
 	args   []*selector
 	term   *term // a literal argument
-	cast   Type
 	alias  string
 	star   bool // count(*)
 	text   string
@@ -114,8 +112,6 @@ type selection struct {
 	order           []ordering
 	limit, perLimit *term
 	filtering       bool
-	json            bool
-	groupBy         []string
 }
 
 type ordering struct {

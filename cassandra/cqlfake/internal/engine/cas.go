@@ -135,12 +135,11 @@ func (q *casRequest) add(m *modPlan, s *scope) {
 			if c.column.isStatic() != static {
 				continue
 			}
-			rc := q.static
+			target := row
 			if static {
-				rc = q.staticConditions()
-			} else {
-				rc = row()
+				target = q.staticConditions
 			}
+			rc := target()
 			rc.mix("")
 			rc.checks = append(rc.checks, c.eval(s))
 			if !slices.Contains(q.conditionColumns, c.column) {

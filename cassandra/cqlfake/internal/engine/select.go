@@ -7,8 +7,8 @@ import (
 
 // budget is what a SELECT may still return.
 type budget struct {
-	total, partition int64 // of LIMIT and PER PARTITION LIMIT; negative: no bound
-	page             int64 // of the page; negative: no bound
+	total int64 // of LIMIT; negative: no bound
+	page  int64 // of the page; negative: no bound
 }
 
 func (p *selectPlan) run(s *scope, r *Request) Result {

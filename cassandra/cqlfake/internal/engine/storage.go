@@ -385,14 +385,3 @@ func (p *partition) eraseRange(t *table, start, end bound, ts int64) {
 		}
 	}
 }
-
-// superseded makes room: a range that a newer one of the same bounds replaces.
-func (p *partition) superseded(t *table) {
-	same := func(a, b bound) bool {
-		return a.inclusive == b.inclusive && len(a.prefix) == len(b.prefix) && t.compareKeys(a.prefix, b.prefix) == 0
-	}
-	last := p.ranges[len(p.ranges)-1]
-	p.ranges = slices.DeleteFunc(p.ranges, func(r rangeTombstone) bool {
-		return r.ts < last.ts && same(r.start, last.start) && same(r.end, last.end)
-	})
-}
