@@ -42,7 +42,8 @@ var (
 	// ErrUnknown: a request was sent and its outcome is not known: it may or may
 	// not have been applied. It goes on being resolved in the background.
 	ErrUnknown = errors.New("the outcome is unknown")
-	// ErrInvalid: bad input. The error is, or joins, [*InvalidError].
+	// ErrInvalid: bad input. The error is, or joins, [*InvalidError], unless it was
+	// an authority or a driver that noticed.
 	ErrInvalid = errors.New("invalid")
 )
 

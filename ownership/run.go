@@ -27,7 +27,8 @@ import (
 //     given back, as far as the authority confirms that within 10 s.
 //   - Two calls for the same resource of the same Ownership never have bodies
 //     running at once, even if the first ignores its cancelled context; the
-//     second waits for its turn.
+//     second waits for its turn. So a body must not call Run for its own
+//     resource: that call would wait for the body.
 //
 // Bad input is reported at once, with [ErrInvalid]. A panic of body is not
 // caught; the tenure is released on its way.

@@ -41,7 +41,8 @@ type Store interface {
 	// Kill writes a death certificate: dead, with seq -1, so that no renewal
 	// begun earlier can apply later. expect is the seq that the row must have,
 	// nil for a session that is absent or has expired; a living session is
-	// killed only by its exact seq. wait is stored: who meets the certificate
+	// killed only by its exact seq. A refusal tells ID, Dead and Wait: the caller
+	// judges by them. wait is stored: who meets the certificate
 	// lets it pass before claiming. The certificate outlives any request in
 	// flight by far (a day).
 	Kill(ctx context.Context, id ID, expect *int64, wait time.Duration) Result[Session]
