@@ -180,7 +180,7 @@ func (m mutant) test(t *testing.T) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-timeout=60s", "-overlay", file, "-run", m.tests, ".")
+	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=3", "-timeout=60s", "-overlay", file, "-run", m.tests, ".")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
